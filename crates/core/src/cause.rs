@@ -137,13 +137,14 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use crate::claim::Claim;
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::registry::{Cause, Id};
-use crate::report::{EvidenceKind, Finding, Remark};
+use crate::report::{EvidenceKind, Remark};
 use crate::service::tcp_handshakes::Why;
 use crate::service::{Ledger, Stretches, Uploads};
 use evidence::Measures;
@@ -161,12 +162,12 @@ use upstream::Upstream;
 pub(crate) enum Conclusion {
     Nothing,
     Note(Remark),
-    Finding(Box<Finding>),
+    Finding(Box<Claim>),
 }
 
 /// Converts `None` to [`Conclusion::Nothing`].
-impl From<Option<Finding>> for Conclusion {
-    fn from(found: Option<Finding>) -> Self {
+impl From<Option<Claim>> for Conclusion {
+    fn from(found: Option<Claim>) -> Self {
         found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
     }
 }

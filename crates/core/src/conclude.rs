@@ -15,6 +15,7 @@ mod failures;
 mod full_links;
 pub(crate) mod generator;
 mod icmp_errors;
+mod judge;
 pub(crate) mod kernel_join;
 mod layer;
 mod layers;
@@ -35,6 +36,8 @@ mod streams;
 mod sweep;
 mod tables;
 mod watch;
+mod witnesses;
+pub(crate) mod word;
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -51,6 +54,7 @@ use crate::cause::rhythm::Rhythm;
 use crate::cause::service::Service;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion, Statuses};
+use crate::claim::{Ceiling, Claim};
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
@@ -63,13 +67,14 @@ use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
 use crate::registry::{Failing, Id};
 use crate::report::{
-    Account, Details, Exchanges, Figures, Finding, PassedOn, Remark, Report, SCHEMA,
-    SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
+    Account, Details, Exchanges, Figures, PassedOn, Remark, Report, SCHEMA,
+    SetupOutcome as SetupCount, Setups, StatusCount,
 };
 use crate::service::kernel_join::Waiting;
 use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
+use judge::Watched;
 
 /// The source of latency figures that come from our own timestamps.
 const OWN_STAMPS: &str = "own stamps";
@@ -130,21 +135,25 @@ impl Evidence {
 
 /// Lowers findings that cost time to *possible* and drops what they predict, because the timestamps
 /// are artificial.
-fn doubt_times(findings: &mut [Finding]) {
-    for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
-        finding.verdict = Verdict::Possible;
-        finding.predicted = None;
+fn doubt_times(findings: &mut [Claim]) {
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.time.cost.likely > 0)
+    {
+        finding.basis.cap(Ceiling::ArtificialTimes);
+        finding.time.predicted = None;
     }
 }
 
 /// Lowers findings on pacing to *possible*. If the data of both ends arrives at the same intervals,
 /// neither end's kernel set these intervals.
-fn doubt_pacing(findings: &mut [Finding]) {
+fn doubt_pacing(findings: &mut [Claim]) {
     for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
-        finding.verdict = Verdict::Possible;
-        finding.overturned_by = "the pace of a replay or of a recorder: the other end's packets \
+        finding.basis.cap(Ceiling::OnePace);
+        finding.text.overturned_by =
+            "the pace of a replay or of a recorder: the other end's packets \
                                  have the same intervals"
-            .to_owned();
+                .to_owned();
     }
 }
 
@@ -204,16 +213,17 @@ pub(crate) fn conclude(
     if evidence.is_at_one_pace {
         doubt_pacing(&mut findings);
     }
-    rank(&mut findings, &evidence, |finding| finding.cost_ns);
+    rank(&mut findings, &evidence, |finding| finding.time.cost.likely);
     let account = keep_account(&scene, &mut findings);
     findings.truncate(MAX_FINDINGS);
+    route::support(&mut findings, &evidence.facts);
+    let mut findings = word::word(&scene, findings);
     let is_watched = evidence.is_only_watched();
     if evidence.capture.is_some() && !is_watched {
         for finding in &mut findings {
             finding.display_filter = display_filter::display_filter(finding);
         }
     }
-    route::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
@@ -399,6 +409,16 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Returns what can witness against or for a claim at this service.
+    fn watched(&self, at: Endpoint) -> Watched<'_> {
+        Watched {
+            service: self.evidence.services.get(&at),
+            facts: &self.evidence.facts,
+            has_packets: self.from_packets.contains(&at),
+            is_drawn: self.evidence.is_drawn,
+        }
+    }
+
     fn case(
         &'a self,
         endpoint: Endpoint,
@@ -428,7 +448,7 @@ impl<'a> Scene<'a> {
 
 /// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the findings
 /// claim their time, and appends a finding for each place with material unclaimed time.
-fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Account> {
+fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Claim>) -> Vec<Account> {
     let evidence = scene.evidence;
     let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {
         let case = scene.case(endpoint, service, None)?;
@@ -447,32 +467,12 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
         )
     };
     let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
-    let certainty = |finding: &Finding| {
-        if evidence.is_drawn {
-            return (
-                Verdict::Possible,
-                "the timestamps are artificial".to_owned(),
-            );
-        }
-        let case = cases
-            .iter()
-            .find(|(case, _)| case.endpoint.to_string() == finding.service);
-        let is_from_packets = case.is_some_and(|(case, _)| case.has_packets);
-        let service = case.map(|(_, service)| *service);
-        account::certainty(finding, service, &evidence.facts, is_from_packets)
-    };
+    let certainty = |claim: &Claim| judge::certainty(claim, &scene.watched(claim.at));
     account::settle(&mut booked, findings, certainty);
     rank(findings, evidence, |finding| {
         account::weight(finding, &booked)
     });
     particular::put_queue_behind(findings, |finding| account::claims_most(finding, &booked));
-    // The certainty of each place has been recorded before. These causes show only the place, not
-    // the reason, so their verdict is at most *possible*.
-    for finding in findings.iter_mut() {
-        if finding.cause.cause().says_only_where {
-            finding.verdict = Verdict::Possible;
-        }
-    }
     let whole = account::whole(&booked);
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
@@ -480,9 +480,8 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
     }
     if let Some((case, _)) = cases.iter().find(|(case, _)| case.target.is_some()) {
         let experiments = tables::experiments(&evidence.facts);
-        let service = case.endpoint.to_string();
         let bare = || account::unknown(case);
-        account::tried(&experiments, &service, findings, &mut places, bare);
+        account::tried(&experiments, case.endpoint, findings, &mut places, bare);
     }
     let subject = |(case, _): &&(Case<'_>, &Service)| case.target == Some(TargetId::Subject);
     places.extend(
@@ -491,16 +490,8 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
             .find(subject)
             .and_then(|(case, _)| account::resolution(case)),
     );
-    places.sort_by_key(|place| core::cmp::Reverse(place.cost_ns));
+    places.sort_by_key(|place| core::cmp::Reverse(place.time.cost.likely));
     findings.extend(places);
-    for finding in findings.iter_mut() {
-        let case = cases
-            .iter()
-            .find(|(case, _)| case.endpoint.to_string() == finding.service);
-        let has_packets = case.is_some_and(|(case, _)| case.has_packets);
-        let service = case.map(|(_, service)| *service);
-        finding.witnesses = account::witnesses(finding, service, &evidence.facts, has_packets);
-    }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
     with_time.map(|booked| booked.account).collect()
 }
@@ -521,7 +512,7 @@ fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
 /// The conclusions of the rules.
 #[derive(Default)]
 struct Weighed {
-    findings: Vec<Finding>,
+    findings: Vec<Claim>,
     notes: Vec<Remark>,
     passed_on: Vec<PassedOn>,
 }
@@ -587,12 +578,14 @@ fn weight(
     }
 }
 
-fn twin_remark(finding: &Finding) -> Remark {
+fn twin_remark(finding: &Claim) -> Remark {
     Remark {
         id: "twin-finding".to_owned(),
         text: format!(
             "The control {} is not healthy: {} ({}).",
-            finding.service, finding.title, finding.cause
+            finding.service(),
+            finding.text.title,
+            finding.cause
         ),
     }
 }
@@ -600,7 +593,7 @@ fn twin_remark(finding: &Finding) -> Remark {
 /// Returns the findings on hosts whose hardware address the kernel could not find. Only hosts that
 /// the capture is about get a finding: on any link, kernels still search for hosts that are long
 /// gone.
-fn silent(evidence: &Evidence) -> Vec<Finding> {
+fn silent(evidence: &Evidence) -> Vec<Claim> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
     // If there are connections, the capture is about their servers, and other silent hosts do not
     // matter.
@@ -634,15 +627,15 @@ const GROUND_SHARE: f64 = 0.1;
 
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at
 /// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
-fn put_ground_first(findings: &mut Vec<Finding>, leads: impl Fn(&Finding) -> bool) {
+fn put_ground_first(findings: &mut Vec<Claim>, leads: impl Fn(&Claim) -> bool) {
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
-    let ground = |f: &Finding| {
-        let weight = f.cost_ns as f64 * GROUND_SHARE;
+    let ground = |f: &Claim| {
+        let weight = f.time.cost.likely as f64 * GROUND_SHARE;
         findings
             .get(at)
-            .is_some_and(|loss| loss.service == f.service && loss.cost_ns as f64 >= weight)
+            .is_some_and(|loss| loss.at == f.at && loss.time.cost.likely as f64 >= weight)
     };
     let to = findings
         .iter()
@@ -662,18 +655,20 @@ fn put_ground_first(findings: &mut Vec<Finding>, leads: impl Fn(&Finding) -> boo
 /// The other findings are sorted by weight: the time that they claim or, before the account is
 /// made, their cost. Claimed time is better because two findings of equal cost may explain the same
 /// time.
-fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Finding) -> u64) {
-    let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
+fn rank(findings: &mut Vec<Claim>, evidence: &Evidence, weight: impl Fn(&Claim) -> u64) {
+    let costs: Vec<_> = findings
+        .iter()
+        .map(|f| (f.verdict_on_place(), f.time.cost.likely))
+        .collect();
     let dearest = |than| {
         let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
         surer.map(|&(_, cost)| cost).max().unwrap_or_default()
     };
-    let is_small = |finding: &Finding| {
-        let mut services = evidence.services.iter();
-        let service = services.find(|(at, _)| at.to_string() == finding.service);
-        let is_elsewhere = service.is_some_and(|(_, service)| {
+    let is_small = |finding: &Claim| {
+        let service = evidence.services.get(&finding.at);
+        let is_elsewhere = service.is_some_and(|service| {
             service.ledger.counts.count == 0
-                && service.ledger.setups.waits.total() < dearest(finding.verdict)
+                && service.ledger.setups.waits.total() < dearest(finding.verdict_on_place())
         });
         finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
     };
@@ -682,16 +677,16 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Findi
         .values()
         .map(|service| service.ledger.uncut());
     let seen: u64 = seen.sum();
-    let fails = |f: &Finding| failures::leads(f, seen);
+    let fails = |f: &Claim| failures::leads(f, seen);
     findings.sort_by(|a, b| {
-        let key = |f: &Finding| {
+        let key = |f: &Claim| {
             let is_blocking =
                 is_blocking(f) && !is_strangers(f.affected.exchanges, seen) && !is_small(f);
             (!is_blocking, !fails(f), core::cmp::Reverse(weight(f)))
         };
         key(a)
             .cmp(&key(b))
-            .then_with(|| (&a.service, a.cause.as_str()).cmp(&(&b.service, b.cause.as_str())))
+            .then_with(|| (a.at, a.cause.as_str()).cmp(&(b.at, b.cause.as_str())))
     });
     particular::put_first(findings);
     put_ground_first(findings, fails);
@@ -699,7 +694,7 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Findi
 }
 
 /// Returns true if no request succeeds while the finding's cause lasts.
-fn is_blocking(finding: &Finding) -> bool {
+fn is_blocking(finding: &Claim) -> bool {
     finding.cause.cause().fails == Some(Failing::Connections)
 }
 

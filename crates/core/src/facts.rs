@@ -21,7 +21,7 @@ pub(crate) use load::{LoadSum, Loads, Outcome as ExperimentResult};
 pub(crate) use socket_samples::SocketFacts;
 pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use syscalls::{Calls, Listening, SocketOption, Use};
+pub(crate) use syscalls::{Calls, Listening, Use};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,

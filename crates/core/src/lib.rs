@@ -21,6 +21,7 @@
 pub mod analyzer;
 mod attribution;
 pub mod cause;
+mod claim;
 mod conclude;
 mod connection;
 pub mod decode;

@@ -10,11 +10,12 @@ use core::str::FromStr;
 
 pub use id::UnknownCause;
 pub use row::{Cause, LayerId};
-pub(crate) use row::{Failing, RouteProperty, SharedTime, SocketOption};
+pub(crate) use row::{Failing, RouteProperty, SharedTime};
 use row::{Origin, PLAIN};
 
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::Stage;
+use crate::observed::syscall::SocketOption;
 
 /// Generates the type `Id`, the rows, and the struct that contains all rules. The rules' modules
 /// are declared in `cause.rs`, so that rustfmt formats them.
@@ -32,6 +33,8 @@ macro_rules! ids {
         $(is_place: $is_place:literal,)?
         $(is_between_exchanges: $is_between_exchanges:literal,)?
         $(is_free: $is_free:literal,)?
+        $(holds_any_data: $holds_any_data:literal,)?
+        $(tells_dead_peer: $tells_dead_peer:literal,)?
         $(may_be_work: $may_be_work:literal,)?
         $(says_only_where: $says_only_where:literal,)?
         $(manner: $manner:literal,)?
@@ -74,6 +77,8 @@ macro_rules! ids {
                         $(is_place: $is_place,)?
                         $(is_between_exchanges: $is_between_exchanges,)?
                         $(is_free: $is_free,)?
+                        $(holds_any_data: $holds_any_data,)?
+                        $(tells_dead_peer: $tells_dead_peer,)?
                         $(may_be_work: $may_be_work,)?
                         $(says_only_where: $says_only_where,)?
                         $(manner: $manner,)?
@@ -296,6 +301,7 @@ macro_rules! causes {
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,
                 ],
                 route: Loss,
+                holds_any_data: true,
             }
             Policer: "policer" by policer {
                 title: "Something on the path drops traffic above an allowance",
@@ -312,11 +318,13 @@ macro_rules! causes {
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,
                 ],
                 route: Loss,
+                holds_any_data: true,
             }
             MtuBlackHole: "mtu-black-hole" by mtu_black_hole {
                 title: "A link on the path drops full-size packets without an ICMP error",
                 layer: Transport,
                 waits: [Recovery],
+                tells_dead_peer: true,
             }
             PathJitter: "path-jitter" by path_jitter {
                 title: "The path delays some packets and not others",
@@ -344,12 +352,14 @@ macro_rules! causes {
                 title: "The path delivers packets out of order",
                 layer: Transport,
                 waits: [ResponseTransfer, Recovery],
+                holds_any_data: true,
             }
             SpuriousRetransmission: "spurious-retransmission" by spurious_retransmission {
                 title: "Segments that had arrived are retransmitted",
                 layer: Transport,
                 waits: [Recovery],
                 follows: [Within SocketMemoryPressure],
+                holds_any_data: true,
             }
             DuplicatePackets: "duplicate-packets" by duplicate_packets {
                 title: "Packets are seen twice, at no cost",
@@ -365,6 +375,7 @@ macro_rules! causes {
                     Within StaleKeepAlive,
                 ],
                 route: Loss,
+                holds_any_data: true,
             }
             LostRetransmission: "lost-retransmission" by lost_retransmission {
                 title: "Retransmitted segments are lost again",
@@ -375,6 +386,7 @@ macro_rules! causes {
                     Within AcceptQueueOverflow, Within StaleKeepAlive, Within SocketMemoryPressure,
                 ],
                 route: Loss,
+                holds_any_data: true,
             }
             FastRetransmit: "fast-retransmit" by fast_retransmit {
                 title: "Lost segments are repaired by fast retransmission",
@@ -382,18 +394,21 @@ macro_rules! causes {
                 waits: [Recovery],
                 follows: [Within Policer, Within SocketMemoryPressure],
                 route: Loss,
+                holds_any_data: true,
             }
             ReceiveWindow: "receive-window" by receive_window {
                 title: "The receiver's window is too small for the round trip",
                 layer: Transport,
                 waits: [WindowFull],
                 follows: [Within SocketMemoryPressure],
+                holds_any_data: true,
             }
             ZeroWindow: "zero-window" by zero_window {
                 title: "The receiver does not read, and its window closes",
                 layer: Transport,
                 waits: [WindowFull],
                 follows: [Within SocketMemoryPressure],
+                holds_any_data: true,
             }
             SendBuffer: "send-buffer" by send_buffer {
                 title: "The sender's socket buffer is too small for the round trip",
@@ -440,6 +455,7 @@ macro_rules! causes {
                 layer: RoundTrip,
                 waits: [RequestTransfer, ResponseTransfer],
                 route: Delay,
+                holds_any_data: true,
             }
             RateLimit: "rate-limit" by rate_limit {
                 title: "The server enforces a rate limit",
@@ -587,6 +603,7 @@ macro_rules! causes {
                 title: "The accept queue is full",
                 layer: Connection,
                 waits: [],
+                tells_dead_peer: true,
             }
             SynQueueFull: "syn-queue-full" by syn_queue_full {
                 title: "The queue of half-open connections is full",
@@ -623,6 +640,7 @@ macro_rules! causes {
                 title: "Requests are sent on dead connections",
                 layer: Connection,
                 waits: [],
+                tells_dead_peer: true,
             }
             ConnectionRefused: "connection-refused" by connection_refused {
                 title: "No program listens on the port",
@@ -635,12 +653,14 @@ macro_rules! causes {
                 layer: Firewall,
                 waits: [],
                 fails: Connections,
+                tells_dead_peer: true,
             }
             HostUnreachable: "host-unreachable" by host_unreachable {
                 title: "The network reports that the host cannot be reached",
                 layer: Connection,
                 waits: [],
                 fails: Connections,
+                tells_dead_peer: true,
             }
             NoResponse: "no-response" by no_response {
                 title: "The server accepts requests but does not answer",

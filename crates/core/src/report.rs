@@ -682,11 +682,12 @@ pub enum LayerState {
 
 /// The certainty of a finding.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The cause fits what was seen.
+    #[default]
     Possible,
     /// The cause was seen repeatedly by one kind of evidence, and all look-alikes are excluded.
     Strong,
@@ -766,14 +767,6 @@ pub struct Finding {
     /// The measurement that would give more information, as a command; empty for a cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<Fix>,
-}
-
-impl Finding {
-    /// Returns true if a kind of evidence contradicts the finding.
-    pub(crate) fn is_contradicted(&self) -> bool {
-        let mut witnesses = self.witnesses.iter();
-        witnesses.any(|witness| witness.says == Says::Contradicts)
-    }
 }
 
 /// The number of exchanges affected by a cause.

@@ -1,13 +1,13 @@
 //! The rule of the cause `accept-queue-overflow`.
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -128,7 +128,7 @@ impl Rule {
     /// Sets the finding's cost: the time until SYNs were retransmitted, plus the waits in the
     /// accept queue. A wait is the time by which a connection's first exchange is slower than the
     /// quickest one; for a single one, the time until its request was taken.
-    fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
+    fn charge(&self, finding: &mut Claim, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
         let waits = self
@@ -140,15 +140,14 @@ impl Rule {
             0 | 1 => self.delays.sum().saturating_sub(syns),
             _ => u64::try_from(waits).unwrap_or(u64::MAX),
         };
-        finding.cost_low_ns = self.delays.sum().min(syns.saturating_add(waits));
-        finding.cost_ns = syns.saturating_add(waits).max(finding.cost_low_ns);
-        finding.cost_high_ns = finding.cost_ns;
-        finding.wall_ns = finding.cost_ns;
-        let total = case.ledger.total_with_setup().max(1);
-        finding.share = (finding.cost_ns as f64 / total as f64).min(1.0);
+        finding.time.cost.low = self.delays.sum().min(syns.saturating_add(waits));
+        finding.time.cost.likely = syns.saturating_add(waits).max(finding.time.cost.low);
+        finding.time.cost.high = finding.time.cost.likely;
+        finding.time.wall_ns = finding.time.cost.likely;
+        finding.time.whole_ns = case.ledger.total_with_setup();
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self
             .delays
             .finding(Id::AcceptQueueOverflow, Owner::Server, case);
@@ -183,7 +182,7 @@ impl Rule {
         } else {
             self.unread
         };
-        finding.verdict = evidence::judge(&finding.evidence, repeats, false);
+        finding.basis = Basis::new(repeats, false);
         let wording = match (self.unread, overflows) {
             (1.., _) => &WORDING,
             (0, 1..) => &COUNTED,
@@ -201,7 +200,7 @@ impl Rule {
 
 /// Puts the change that lengthens the queue first, which has so few places that a quick program fills
 /// it too.
-fn lengthen_first(finding: &mut Finding, places: u32) {
+fn lengthen_first(finding: &mut Claim, places: u32) {
     let Some(at) = finding
         .fix
         .iter()
@@ -222,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_short_queue_is_to_be_lengthened_first() {
-        let service = "10.0.0.2:80".to_owned();
-        let mut finding = evidence::blank(Id::AcceptQueueOverflow, Owner::Server, service);
+        let at = crate::observed::flow::Endpoint::new([10, 0, 0, 2].into(), 80);
+        let mut finding = Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at);
         COUNTED.tell(&mut finding, &[]);
         let count = finding.fix.len();
         lengthen_first(&mut finding, 16);

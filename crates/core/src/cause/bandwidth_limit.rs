@@ -8,11 +8,11 @@ use core::time::Duration;
 use super::limited::{Kind, Limited, Together, beyond_slow_start, standing};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Claim;
 use crate::exchange::Exchange;
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
 use crate::stats::histogram::Distribution;
 
 /// The evidence in the packets.
@@ -172,8 +172,8 @@ impl<const IS_EVEN: bool> Kind for Bottleneck<IS_EVEN> {
         (is_uneven || is_shared).then_some((SEEN_TOGETHER, &TOGETHER))
     }
 
-    fn complete(finding: &mut Finding, _: &Case<'_>, _: &Delivery) {
+    fn complete(finding: &mut Claim, _: &Case<'_>, _: &Delivery) {
         // How much faster messages become depends on the rate of the link that replaces this one.
-        finding.predicted = None;
+        finding.time.predicted = None;
     }
 }

@@ -8,10 +8,11 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::delivery::{Delivery, Pause};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -98,7 +99,7 @@ impl ByteRate {
         (is_constant && most >= least * DIFFERENT).then_some(rate)
     }
 
-    fn finding(&self, case: &Case<'_>, rate: f64) -> Finding {
+    fn finding(&self, case: &Case<'_>, rate: f64) -> Claim {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
@@ -111,18 +112,18 @@ impl ByteRate {
                 .count(self.pauses.affected)
                 .median(&self.pauses.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.pauses.affected, false);
-        finding.summary = format!(
+        finding.basis = Basis::new(self.pauses.affected, false);
+        finding.text.summary = format!(
             "The server limits each response to {rate}: it stops for {} (median), {} of all \
              request time, although neither the path nor a window requires it.",
             median(&self.pauses.saved),
-            percent(finding.share)
+            percent(finding.time.share())
         );
         finding.ruled_out.push(ruled_out(
             Id::BandwidthLimit,
             "the data arrived immediately and was acknowledged before each stop",
         ));
-        finding.overturned_by =
+        finding.text.overturned_by =
             "a server configuration without a rate limit, or pauses that match the work the server \
              does"
                 .to_owned();

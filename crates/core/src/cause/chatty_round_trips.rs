@@ -8,12 +8,13 @@ use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::attribution::LEAST_TIMEOUT;
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::protocol::greeting::Greeting;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
@@ -197,7 +198,7 @@ fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     most(quick, run.len()) && most(at_once, run.len() - 1)
 }
 
-fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
+fn finding(case: &Case<'_>, actions: &Actions) -> Claim {
     let travel = round_trip(case);
     let tally = Tally::default();
     let mut finding = evidence::finding(Id::ChattyRoundTrips, Owner::Client, case, &tally);
@@ -209,13 +210,13 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         .filter_map(|run| Some(nanos(span(run)?)))
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
-    (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
+    (finding.time.cost.likely, finding.time.cost.high) = (cost, cost);
     // The client may need up to half of the responses before it knows what else to request.
-    finding.cost_low_ns = cost / 2;
-    finding.wall_ns = spent;
-    finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
+    finding.time.cost.low = cost / 2;
+    finding.time.wall_ns = spent;
+    finding.time.whole_ns = spent;
     finding.affected.exchanges = covered as u64;
-    finding.predicted = None;
+    finding.time.predicted = None;
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
@@ -241,7 +242,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let is_uneven = actions.alike * 2 < actions.runs.len();
     // A protocol that cannot be parsed may require these round trips.
     let is_doubtful = is_uneven || case.ledger.is_unowed();
-    finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_doubtful);
+    finding.basis = Basis::new(actions.runs.len() as u64, is_doubtful);
     WORDING.tell(
         &mut finding,
         &[

@@ -14,11 +14,12 @@ use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
@@ -206,17 +207,16 @@ fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Tim
     origins.get(origins.len() / 2).copied()
 }
 
-fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
+fn finding(case: &Case<'_>, queue: &Queue) -> Claim {
     let mut finding = evidence::finding(Id::ClientQueue, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: Duration = queue.late.iter().sum();
     let cost = (nanos(sum) as f64 * weight).round() as u64;
-    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
-    finding.wall_ns = nanos(sum);
-    let total = case.ledger.total().saturating_add(cost).max(1);
-    finding.share = (cost as f64 / total as f64).min(1.0);
+    finding.time.cost_exactly(cost);
+    finding.time.wall_ns = nanos(sum);
+    finding.time.whole_ns = case.ledger.total().saturating_add(cost);
     finding.affected.exchanges = (queue.late.len() as f64 * weight).round() as u64;
-    finding.predicted = None;
+    finding.time.predicted = None;
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
         "{} left on schedule, one every {}; {} left {median} (median) late, each when a response \
@@ -229,7 +229,7 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
-    finding.verdict = evidence::judge(&finding.evidence, count, false);
+    finding.basis = Basis::new(count, false);
     WORDING.tell(
         &mut finding,
         &[("period", &human(queue.period)), ("late", &median)],

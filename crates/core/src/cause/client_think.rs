@@ -7,10 +7,11 @@ use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, candidates};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -128,17 +129,16 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
     })
 }
 
-fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
+fn finding(case: &Case<'_>, pauses: &Pauses) -> Claim {
     let mut finding = evidence::finding(Id::ClientThink, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: u64 = pauses.lengths.iter().map(|&pause| nanos(pause)).sum();
     let cost = (sum as f64 * weight).round() as u64;
-    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
-    finding.wall_ns = sum;
-    let total = case.ledger.total().saturating_add(cost).max(1);
-    finding.share = (cost as f64 / total as f64).min(1.0);
+    finding.time.cost_exactly(cost);
+    finding.time.wall_ns = sum;
+    finding.time.whole_ns = case.ledger.total().saturating_add(cost);
     finding.affected.exchanges = ((pauses.lengths.len() as f64) * weight).round() as u64;
-    finding.predicted = None;
+    finding.time.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
         "{}, in runs of {}, left {median} (median) after the previous response, and {} immediately \
@@ -151,7 +151,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
     // Only the timing suggests that the requests belong together.
-    finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
+    finding.basis = Basis::new(pauses.lengths.len() as u64, true);
     finding.candidates = candidates::of_client(pauses.ends.clone());
     WORDING.tell(
         &mut finding,

@@ -5,9 +5,10 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
+use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -96,18 +97,15 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, all: u64) -> Finding {
+    fn finding(&self, case: &Case<'_>, all: u64) -> Claim {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
         finding.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
             // The ledger does not contain incomplete responses, so no latency can be predicted.
-            finding.predicted = None;
-            let total = u64::try_from(self.before.sum_ns())
-                .unwrap_or(u64::MAX)
-                .max(1);
-            let share = tally.cost.likely as f64 / total.max(case.ledger.total()) as f64;
-            finding.share = share.min(1.0);
+            finding.time.predicted = None;
+            let total = u64::try_from(self.before.sum_ns()).unwrap_or(u64::MAX);
+            finding.time.whole_ns = case.weigh(total.max(case.ledger.total()));
         }
         let why = match self.too_long {
             0 => "no Content-Length and no chunked coding".to_owned(),
@@ -129,7 +127,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&evidence::answers(&finding.exemplars)),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         let reason = match self.too_long {
             0 => "the response does not state where it ends",
             long if long == tally.affected => "its Content-Length is larger than its body",

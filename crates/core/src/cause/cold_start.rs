@@ -4,8 +4,9 @@ use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -57,7 +58,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::ColdStart, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
@@ -73,7 +74,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
             .packets(&evidence::answers(&finding.exemplars)),
     );
     // The start happened only once, and a stall during the first requests looks the same.
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
+    finding.basis = Basis::new(tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
     let wording = if is_connected { &CONNECTED } else { &WORDING };

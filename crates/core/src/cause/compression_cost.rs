@@ -11,10 +11,11 @@ use core::time::Duration;
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Few;
 
@@ -167,7 +168,7 @@ impl Rule {
         mean(|compared| compared.plain).zip(mean(|compared| compared.encoded))
     }
 
-    fn finding(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Finding {
+    fn finding(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Claim {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::CompressionCost, Owner::Server, case, tally);
         let text = match compared {
@@ -189,7 +190,7 @@ impl Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, compared.is_none());
+        finding.basis = Basis::new(tally.affected, compared.is_none());
         let affected = finding.affected;
         WORDING.tell(
             &mut finding,

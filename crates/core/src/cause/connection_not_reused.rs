@@ -8,11 +8,12 @@ use super::evidence::{self, human};
 use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, Finding, Remark, counted};
+use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
@@ -383,20 +384,19 @@ impl Rule {
         is_each || self.is_limited(case) || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
     }
 
-    fn leave_pool(&self, spared: u64, finding: &mut Finding) {
+    fn leave_pool(&self, spared: u64, finding: &mut Claim) {
         let all = self.tally.affected.max(1);
         let part = |cost: u64| (u128::from(cost) * u128::from(spared) / u128::from(all)) as u64;
-        finding.cost_ns = part(finding.cost_ns);
-        finding.cost_low_ns = part(finding.cost_low_ns);
+        finding.time.cost.likely = part(finding.time.cost.likely);
+        finding.time.cost.low = part(finding.time.cost.low);
         finding.affected.exchanges = part(finding.affected.exchanges);
     }
 
-    fn finding(&self, case: &Case<'_>, spared: u64) -> Finding {
+    fn finding(&self, case: &Case<'_>, spared: u64) -> Claim {
         let culprit = self.culprit(case);
         let mut finding = evidence::finding(Id::ConnectionNotReused, culprit, case, &self.tally);
         self.leave_pool(spared, &mut finding);
-        let total = case.weigh(case.ledger.total_with_setup()).max(1);
-        finding.share = (finding.cost_ns as f64 / total as f64).min(1.0);
+        finding.time.whole_ns = case.weigh(case.ledger.total_with_setup());
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} followed a handshake of their own ({setup}, median){}; {}",
@@ -411,10 +411,10 @@ impl Rule {
                 .median(&self.tally.saved),
         );
         let is_apart = !self.is_habit(spared, case);
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, is_apart);
+        finding.basis = Basis::new(self.tally.affected, is_apart);
         let (paying, whole) = (self.tally.affected, self.all(case));
         if let Some(title) = self.title(paying, whole, culprit) {
-            finding.title = title;
+            finding.text.title = title;
         }
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;

@@ -5,6 +5,7 @@ use super::evidence;
 use super::refusals::Refusals;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
@@ -90,7 +91,7 @@ impl super::Rule for Rule {
         };
         let accepted = self.refusals.accepted;
         let has_look_alike = others > refused || accepted > 0;
-        finding.verdict = evidence::judge(&found, repeats(&found), has_look_alike);
+        finding.basis = Basis::new(repeats(&found), has_look_alike);
         finding.evidence = found;
         let wording = match case.facts.hosts.ttl(case.endpoint.addr) {
             _ if accepted > 0 => &AT_TIMES,

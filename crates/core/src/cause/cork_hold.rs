@@ -10,12 +10,13 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -206,7 +207,7 @@ impl Rule {
         windows.max().unwrap_or_default() as f64 >= sum as f64 * IN_WINDOW
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
             "{}, or their last parts, were free to leave but left only {} (median) later: this is \
@@ -220,7 +221,7 @@ impl Rule {
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.basis = Basis::new(self.tally.affected, false);
         let held = median(&self.tally.saved);
         WORDING.tell(&mut finding, &[("held", &held)]);
         finding

@@ -7,7 +7,8 @@ use super::evidence::human;
 use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::claim::Claim;
+use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
     summary: " with the program's threads runnable while an idle processor is slow to run them: \
@@ -62,7 +63,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
+fn told(mut finding: Claim, stolen: Option<Duration>) -> Claim {
     let stolen = stolen.filter(|stolen| !stolen.is_zero());
     if let Some(stolen) = stolen {
         let text = format!(

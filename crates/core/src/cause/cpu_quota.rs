@@ -4,7 +4,7 @@
 use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::report::Finding;
+use crate::claim::Claim;
 
 const WORDING: Wording = Wording {
     summary: " with the program's threads runnable but throttled: their control group's quota is \
@@ -42,7 +42,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn told(mut finding: Finding) -> Finding {
+fn told(mut finding: Claim) -> Claim {
     WORDING.tell(&mut finding, &[]);
     finding
 }

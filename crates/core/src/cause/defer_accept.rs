@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \
@@ -74,7 +74,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self.delays.finding(Id::DeferAccept, Owner::Server, case);
         let text = format!(
             "on {} of {} the server's first data came only after it had retransmitted a SYN/ACK \
@@ -84,7 +84,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[("late", &self.delays.median())]);
         finding
     }

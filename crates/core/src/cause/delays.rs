@@ -5,9 +5,10 @@ use core::time::Duration;
 
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Conclusion, Id};
+use crate::claim::Claim;
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
+use crate::report::{Affected, Evidence, EvidenceKind, Unit};
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of packet numbers listed in a finding.
@@ -18,12 +19,11 @@ const SHARE: f64 = 0.01;
 /// Minimum median delay at which [`SHARE`] is enough for a finding.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Returns the share of `cost`, in nanoseconds, in the time of the requests including everything
-/// before them. A delay may precede the part of a setup that the ledger contains.
-pub(crate) fn share_with_setup(case: &Case<'_>, cost: u64) -> f64 {
+/// Returns the time of the requests including everything before them, in nanoseconds. `cost` is a
+/// part of it: a delay may precede the part of a setup that the ledger contains.
+pub(crate) fn whole_with_setup(case: &Case<'_>, cost: u64) -> u64 {
     let least = case.ledger.total().saturating_add(cost);
-    let total = case.ledger.total_with_setup().max(least).max(1);
-    cost as f64 / total as f64
+    case.ledger.total_with_setup().max(least)
 }
 
 /// The delays of late connections.
@@ -76,16 +76,12 @@ impl Delays {
     }
 
     /// Returns the result of `finding` if the delays matter.
-    pub(crate) fn conclude(
-        &self,
-        case: &Case<'_>,
-        finding: impl FnOnce() -> Finding,
-    ) -> Conclusion {
+    pub(crate) fn conclude(&self, case: &Case<'_>, finding: impl FnOnce() -> Claim) -> Conclusion {
         self.is_material(case).then(finding).into()
     }
 
     /// Returns a finding whose cost is the sum of the delays.
-    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
+    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
         let mut finding = evidence::bare_finding(id, culprit, case);
         self.charge(&mut finding, case);
         finding.affected = Affected {
@@ -99,13 +95,11 @@ impl Delays {
     }
 
     /// Sets the cost of `finding` to the sum of the delays.
-    pub(crate) fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
+    pub(crate) fn charge(&self, finding: &mut Claim, case: &Case<'_>) {
         let cost = self.sum();
-        finding.cost_ns = cost;
-        finding.cost_low_ns = cost;
-        finding.cost_high_ns = cost;
-        finding.wall_ns = cost;
-        finding.share = share_with_setup(case, cost);
+        finding.time.cost_exactly(cost);
+        finding.time.wall_ns = cost;
+        finding.time.whole_ns = whole_with_setup(case, cost);
     }
 
     /// Returns evidence from packets, with the number of delays as its count.

@@ -1,11 +1,11 @@
 //! The rule of the cause `dns-parallel-query-loss`.
 
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, dns_retry};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "Of the queries for A and AAAA that leave one socket in parallel, the second is lost. \
@@ -61,7 +61,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let (delays, of) = (&self.lookups.second, self.lookups.lookups());
         let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
         finding.affected.of = of;
@@ -73,7 +73,7 @@ impl Rule {
             delays.median(),
         );
         finding.evidence.push(delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.basis = Basis::new(delays.count(), false);
         WORDING.tell(&mut finding, &[("waited", &delays.median())]);
         finding
     }

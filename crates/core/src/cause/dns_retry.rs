@@ -1,13 +1,13 @@
 //! The rule of the cause `dns-retry`.
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Lost;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
@@ -97,7 +97,7 @@ impl Rule {
         self.lookups
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
@@ -107,7 +107,7 @@ impl Rule {
             self.all.median(),
         );
         finding.evidence.push(self.all.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.all.count(), false);
+        finding.basis = Basis::new(self.all.count(), false);
         WORDING.tell(&mut finding, &[("waited", &self.all.median())]);
         finding
     }

@@ -1,13 +1,13 @@
 //! The rule of the cause `dns-search-list`.
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -69,7 +69,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self.delays.finding(Id::DnsSearchList, Owner::Client, case);
         finding.affected.of = self.lookups;
         let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
@@ -82,7 +82,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[("names", &names)]);
         finding
     }

@@ -5,13 +5,14 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::delays::Delays;
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::packet::PacketRange;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "The resolver takes {late} (median) to resolve the name of {service}: it does not \
@@ -102,7 +103,7 @@ impl Rule {
         }
     }
 
-    fn finding(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Finding {
+    fn finding(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Claim {
         let mut finding = delays.finding(Id::DnsSlowResolver, Owner::Resolver, case);
         let of = self.lookups.len() as u64;
         finding.affected.of = of;
@@ -115,7 +116,7 @@ impl Rule {
             human(distance),
         );
         finding.evidence.push(delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.basis = Basis::new(delays.count(), false);
         WORDING.tell(&mut finding, &[("late", &delays.median())]);
         finding
     }

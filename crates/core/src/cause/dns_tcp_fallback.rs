@@ -1,12 +1,12 @@
 //! The rule of the cause `dns-tcp-fallback`.
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "The DNS answer for the name of {service} does not fit into the largest datagram that \
@@ -56,7 +56,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self
             .delays
             .finding(Id::DnsTcpFallback, Owner::Resolver, case);
@@ -69,7 +69,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[]);
         finding
     }

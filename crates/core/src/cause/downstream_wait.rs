@@ -5,14 +5,15 @@ use core::time::Duration;
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::settings::PASSING;
-use super::thinking::{Claim, with_the_server};
+use super::thinking::{ThinkTime, with_the_server};
 use super::upstream::{Pair, Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
+use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, Verdict, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 /// Below this time, an upstream may only have waited for a processor that others use.
@@ -87,12 +88,12 @@ impl super::Rule for Rule {
 
 /// Returns the finding as far as it holds on a host whose processors others use: an upstream on the
 /// same host may only have waited for one. A short wait is not told then, and a long one is possible.
-fn allowing_for_processors(case: &Case<'_>, mut finding: Finding) -> Option<Finding> {
+fn allowing_for_processors(case: &Case<'_>, mut finding: Claim) -> Option<Claim> {
     if !case.facts.loads.lacks_processors() {
         return Some(finding);
     }
-    let each = finding.cost_ns / finding.affected.exchanges.max(1);
-    finding.verdict = Verdict::Possible;
+    let each = finding.time.cost.likely / finding.affected.exchanges.max(1);
+    finding.basis.cap(Ceiling::LacksProcessors);
     // It shows where the time passed, and not that the upstream needs it.
     for piece in &mut finding.evidence {
         piece.shows_mechanism = false;
@@ -115,12 +116,12 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
 
 /// Returns the finding on a proxy that is known from its configuration. Forwarding takes a proxy
 /// only microseconds of work, so the upstream takes the rest.
-fn configured(case: &Case<'_>) -> Option<Finding> {
+fn configured(case: &Case<'_>) -> Option<Claim> {
     let line = passes_on(case)?;
     if rate_limit::is_shown(case) {
         return None;
     }
-    let Claim::Thinks(tally) = case.gathered.thinking.claim(case)? else {
+    let ThinkTime::Thinks(tally) = case.gathered.thinking.claim(case)? else {
         return None;
     };
     let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, &tally);
@@ -139,7 +140,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     }
     finding.evidence.extend(served::shown(case));
     // The time includes the setup of upstream connections, which cannot be separated.
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
         &[("behind", &line.value), ("took", &median(&tally.saved))],
@@ -148,7 +149,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Changes the finding's text for a server whose kernel showed which upstream its threads called.
-fn watched(mut finding: Finding, place: Place) -> Finding {
+fn watched(mut finding: Claim, place: Place) -> Claim {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),
         _ => "another socket of the host".to_owned(),
@@ -157,7 +158,7 @@ fn watched(mut finding: Finding, place: Place) -> Finding {
     finding
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
@@ -174,7 +175,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     WORDING.tell(
         &mut finding,
         &[("behind", &behind), ("took", &median(&tally.saved))],

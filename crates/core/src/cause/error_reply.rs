@@ -6,6 +6,7 @@ use super::evidence;
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, ReplyError};
 use crate::observed::packet::PacketNumber;
@@ -171,9 +172,9 @@ impl super::Rule for Rule {
                 .count(failed)
                 .packets(&self.packets),
         ];
-        finding.verdict = evidence::judge(&finding.evidence, failed, false);
+        finding.basis = Basis::new(failed, false);
         if let Some(title) = title(trouble) {
-            title.clone_into(&mut finding.title);
+            title.clone_into(&mut finding.text.title);
         }
         of(trouble).tell(&mut finding, &[("errors", &self.list())]);
         Conclusion::Finding(Box::new(finding))

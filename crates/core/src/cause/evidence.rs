@@ -3,15 +3,17 @@
 use core::time::Duration;
 
 use super::{Case, Cause, Id};
+use crate::claim::Claim;
+pub(crate) use crate::claim::REPEATS;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::observed::time::nanos;
 pub(crate) use crate::report::share as percent;
 use crate::report::{
-    Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
-    Prediction, RuledOut, Unit, Verdict,
+    Affected, Evidence, EvidenceKind, Exemplar, Figures, Fix, PredictedLatency, Prediction,
+    RuledOut,
 };
-use crate::service::tally::Tally;
+use crate::service::tally::{Cost, Tally};
 use crate::stats::curve::curve_between;
 use crate::stats::histogram::Distribution;
 
@@ -23,8 +25,6 @@ pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Minimum share by which a predicted percentile must be below the measured one. Reports print
 /// three digits, which do not show a smaller change.
 const VISIBLE: f64 = 0.01;
-/// One kind of evidence makes a strong verdict if it was seen at least this many times.
-pub(crate) const REPEATS: u64 = 5;
 /// Minimum number of distinct times at which a delay must occur. Otherwise a host that stalled once
 /// may be the reason.
 pub(crate) const OCCASIONS: u64 = 3;
@@ -88,65 +88,31 @@ impl Measures {
     }
 }
 
-/// Returns an empty finding on `service`.
-pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
-    let cause = id.cause();
-    Finding {
-        cause: id,
-        title: cause.title.to_owned(),
-        verdict: Verdict::Possible,
-        culprit,
-        waits: cause.waits.to_vec(),
-        service,
-        cost_ns: 0,
-        cost_low_ns: 0,
-        cost_high_ns: 0,
-        wall_ns: 0,
-        share: 0.0,
-        affected: Affected::default(),
-        unit: Unit::default(),
-        extent: None,
-        summary: String::new(),
-        evidence: Vec::new(),
-        display_filter: None,
-        ruled_out: Vec::new(),
-        candidates: Vec::new(),
-        overturned_by: String::new(),
-        fix: Vec::new(),
-        predicted: None,
-        exemplars: Vec::new(),
-        locates: cause.is_place,
-        location: None,
-        witnesses: Vec::new(),
-        next: Vec::new(),
-    }
-}
-
 /// Returns a finding with the cost and the exchanges of `tally`. It has no evidence yet.
-pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
-    let total = case.ledger.total().max(1);
-    let predicted = tally.without(&case.ledger.latency.all);
-    Finding {
-        cost_ns: case.weigh(tally.cost.likely),
-        cost_low_ns: case.weigh(tally.cost.low),
-        cost_high_ns: case.weigh(tally.cost.high),
-        wall_ns: tally.wall(),
-        share: (tally.cost.likely as f64 / total as f64).min(1.0),
-        affected: Affected {
-            exchanges: case.weigh(tally.affected),
-            of: case.weigh(case.ledger.counts.count.max(tally.affected)),
-        },
-        unit: case.ledger.unit,
-        predicted: prediction(case, id, &case.ledger.latency.all, &predicted),
-        exemplars: tally.exemplars(),
-        ..blank(id, culprit, case.endpoint.to_string())
-    }
+pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Claim {
+    let after = tally.without(&case.ledger.latency.all);
+    let mut claim = Claim::blank(id, culprit, case.endpoint);
+    claim.time.cost = Cost {
+        low: case.weigh(tally.cost.low),
+        likely: case.weigh(tally.cost.likely),
+        high: case.weigh(tally.cost.high),
+    };
+    claim.time.wall_ns = tally.wall();
+    claim.time.whole_ns = case.weigh(case.ledger.total());
+    claim.time.predicted = prediction(case, id, &case.ledger.latency.all, &after);
+    claim.affected = Affected {
+        exchanges: case.weigh(tally.affected),
+        of: case.weigh(case.ledger.counts.count.max(tally.affected)),
+    };
+    claim.unit = case.ledger.unit;
+    claim.exemplars = tally.exemplars();
+    claim
 }
 
 /// Returns a finding on requests or connections that did not become exchanges.
-pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
+pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
     let mut finding = finding(id, culprit, case, &Tally::default());
-    finding.predicted = None;
+    finding.time.predicted = None;
     finding
 }
 
@@ -262,28 +228,6 @@ impl Transit {
     }
 }
 
-/// Returns the verdict that the evidence allows.
-///
-/// *Proven*: an intervention with its control, or two kinds of evidence that both show the
-/// mechanism. *Strong*: one kind of evidence, repeated, if all look-alikes are ruled out.
-/// *Possible*: all other cases.
-pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -> Verdict {
-    let mut kinds: Vec<EvidenceKind> = evidence
-        .iter()
-        .filter(|item| item.shows_mechanism)
-        .map(|item| item.kind)
-        .collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    if kinds.contains(&EvidenceKind::Intervention) || kinds.len() >= 2 {
-        Verdict::Proven
-    } else if kinds.len() == 1 && repeats >= REPEATS && !has_look_alike {
-        Verdict::Strong
-    } else {
-        Verdict::Possible
-    }
-}
-
 impl Evidence {
     /// Returns evidence that shows the mechanism of the cause itself.
     pub(crate) fn mechanism(kind: EvidenceKind, text: impl Into<String>) -> Self {
@@ -389,30 +333,6 @@ pub(crate) fn median(of: &Distribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_kind_of_evidence_never_proves_but_an_intervention_does() {
-        let wire = || Evidence::mechanism(EvidenceKind::Wire, "");
-        let socket = || Evidence::mechanism(EvidenceKind::ForeignSocket, "");
-        let fits = || Evidence::circumstance(EvidenceKind::Configuration, "");
-        let tried = || Evidence::mechanism(EvidenceKind::Intervention, "");
-        let cases = [
-            (vec![wire()], 100, false, Verdict::Strong),
-            (vec![wire(), wire(), fits()], 100, false, Verdict::Strong),
-            (vec![wire()], 4, false, Verdict::Possible),
-            (vec![wire()], 100, true, Verdict::Possible),
-            (vec![fits()], 100, false, Verdict::Possible),
-            (vec![wire(), socket()], 100, false, Verdict::Proven),
-            (vec![tried()], 1, false, Verdict::Proven),
-        ];
-        for (evidence, repeats, has_look_alike, expected) in cases {
-            assert_eq!(
-                judge(&evidence, repeats, has_look_alike),
-                expected,
-                "{evidence:?}"
-            );
-        }
-    }
 
     #[test]
     fn a_gain_must_be_material_in_share_and_in_time() {

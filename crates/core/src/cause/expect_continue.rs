@@ -6,10 +6,11 @@ use super::evidence::{self, median};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -94,7 +95,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
         let answered = (self.answered > 0).then(|| {
@@ -118,7 +119,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
         finding
     }

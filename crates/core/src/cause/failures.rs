@@ -7,11 +7,12 @@ use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
 use super::first_packets::FirstPackets;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::observed::packet::PacketNumber;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// Minimum share of failed requests for a finding, if at least `REPEATS` failed.
@@ -68,7 +69,7 @@ impl Failures {
         &self,
         case: &Case<'_>,
         kind: &Kind,
-        words: impl FnOnce(&mut Finding),
+        words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
         self.conclude_of(case, kind, self.tally.affected, words)
     }
@@ -79,7 +80,7 @@ impl Failures {
         case: &Case<'_>,
         kind: &Kind,
         failed: u64,
-        words: impl FnOnce(&mut Finding),
+        words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
         let probed = probed(case, kind);
         // Without packets, the requests are our own, which `probed` counts too.
@@ -93,12 +94,12 @@ impl Failures {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(kind.id, Owner::Server, case, &self.tally);
-        finding.predicted = None;
+        finding.time.predicted = None;
         finding.affected = Affected {
             exchanges: failed,
             of: self.all(case),
         };
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
+        finding.basis = Basis::new(repeats(&found), false);
         finding.evidence = found;
         words(&mut finding);
         Conclusion::Finding(Box::new(finding))

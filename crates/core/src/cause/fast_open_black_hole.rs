@@ -1,12 +1,12 @@
 //! The rule of the cause `fast-open-black-hole`.
 
 use super::delays::Delays;
-use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "Something on the path to {service} drops SYNs that carry data. TCP Fast Open, which \
@@ -62,7 +62,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self
             .delays
             .finding(Id::FastOpenBlackHole, Owner::Path, case);
@@ -73,7 +73,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[("lost", &self.delays.median())]);
         finding
     }

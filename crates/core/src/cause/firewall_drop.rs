@@ -5,6 +5,7 @@ use super::evidence;
 use super::refusals::{Refusals, Seen};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
@@ -154,7 +155,7 @@ impl super::Rule for Rule {
         };
         // A host that is down is silent too, unless its neighbours send ICMP errors.
         let tries = repeats(&found) + attempts.repeated_syns;
-        finding.verdict = evidence::judge(&found, tries, false);
+        finding.basis = Basis::new(tries, false);
         finding.evidence = found;
         let wording = match foreign.count + prohibited.count {
             0 => silence(case.facts.hosts.answers(case.endpoint.addr)),

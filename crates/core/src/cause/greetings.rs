@@ -4,12 +4,13 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence::{self, fix, human, ruled_out};
+use super::evidence::{fix, human, ruled_out};
 use super::{Case, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::protocol::greeting::Greeting;
-use crate::report::{Finding, Unit, counted};
+use crate::report::{Unit, counted};
 use crate::service::Counts;
 
 /// Minimum time after which a greeting is late. A program that is started for each connection has
@@ -41,7 +42,7 @@ impl Greetings {
     }
 
     /// Returns the finding on late greetings, if they matter.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
         if !self.late.is_material(case) {
             return None;
         }
@@ -58,8 +59,8 @@ impl Greetings {
             human(self.late.lost.max().unwrap_or_default()),
         );
         finding.evidence.push(self.late.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
-        finding.summary = format!(
+        finding.basis = Basis::new(self.late.count(), false);
+        finding.text.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
              accepted the connection immediately, and its program greets late.",
             self.late.median(),
@@ -68,7 +69,8 @@ impl Greetings {
             Id::SynLoss,
             "the handshake was complete, without a retransmission",
         ));
-        finding.overturned_by = "the server's own log showing that it greeted sooner".to_owned();
+        finding.text.overturned_by =
+            "the server's own log showing that it greeted sooner".to_owned();
         finding.fix = vec![
             fix(
                 "server",

@@ -5,6 +5,7 @@ use core::cmp::Reverse;
 use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::protocol::http2::status_name;
@@ -94,7 +95,7 @@ impl super::Rule for Rule {
         finding
             .evidence
             .push(Evidence::mechanism(EvidenceKind::Wire, text).count(failures));
-        finding.verdict = evidence::judge(&finding.evidence, failures, false);
+        finding.basis = Basis::new(failures, false);
         let wording = if is_fault { &FAILS } else { &REJECTS };
         wording.tell(&mut finding, &[("statuses", &statuses)]);
         Conclusion::Finding(Box::new(finding))

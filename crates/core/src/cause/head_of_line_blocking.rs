@@ -5,9 +5,10 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -69,7 +70,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
         "{} had been sent before the response ahead of theirs was complete, and waited {} (median) \
@@ -83,7 +84,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
     finding
 }

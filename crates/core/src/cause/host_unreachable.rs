@@ -6,11 +6,12 @@ use super::firewall_drop::is_prohibited;
 use super::refusals::Refusals;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::icmp_errors::Word;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "The network reports that {host} cannot be reached: there is no route, or no host has \
@@ -98,7 +99,7 @@ impl super::Rule for Rule {
             exchanges: turned_down.count,
             of: turned_down.count,
         };
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
+        finding.basis = Basis::new(repeats(&found), false);
         finding.evidence = found;
         WORDING.tell(&mut finding, &[("host", &case.endpoint.addr)]);
         Conclusion::Finding(Box::new(finding))
@@ -107,7 +108,7 @@ impl super::Rule for Rule {
 
 /// Returns the finding that a router or host rejected packets other than SYNs, under the cause
 /// `id`. `said` quotes the ICMP error, and `asked` is the number of such packets sent.
-pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
+pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Claim {
     let is_by_host = id == Id::FirewallDrop && word.is_by_target();
     let culprit = if is_by_host {
         Owner::Server
@@ -115,7 +116,6 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
         Owner::Path
     };
     let mut finding = evidence::bare_finding(id, culprit, case);
-    finding.service = word.target.to_string();
     finding.affected = Affected {
         exchanges: word.count,
         of: asked,
@@ -126,7 +126,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
             .count(word.count)
             .packets(&word.packets),
     );
-    finding.verdict = evidence::judge(&finding.evidence, word.count, false);
+    finding.basis = Basis::new(word.count, false);
     let wording = match id {
         Id::FirewallDrop if is_by_host => &REJECTED_BY_HOST,
         Id::FirewallDrop => &REJECTED,

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -145,7 +146,7 @@ impl Rule {
         most.map_or(Owner::Unknown, |(&owner, _)| owner)
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let culprit = self.culprit();
         let mut finding = evidence::finding(Id::Http2FlowControl, culprit, case, &self.tally);
         let receiver = if culprit == Owner::Server {
@@ -171,7 +172,7 @@ impl Rule {
                         .unwrap_or_default(),
                 ),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.stalls, false);
+        finding.basis = Basis::new(self.stalls, false);
         let each = Duration::from_nanos(self.tally.cost.likely / self.stalls.max(1));
         let trip = case.round_trip();
         let is_late = trip.is_some_and(|trip| each >= trip * LATE_TRIPS + NOTABLE);

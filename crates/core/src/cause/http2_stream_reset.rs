@@ -8,11 +8,12 @@ use super::evidence::{self, REPEATS};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side, StreamEnd};
 use crate::observed::packet::PacketNumber;
 use crate::protocol::http2::error_name;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// The wording for streams that the server did not process.
@@ -129,9 +130,9 @@ fn named(end: StreamEnd) -> StreamEnd {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = evidence::finding(Id::Http2StreamReset, Owner::Server, case, &self.tally);
-        finding.predicted = None;
+        finding.time.predicted = None;
         finding.affected = Affected {
             exchanges: self.tally.affected,
             of: case.ledger.uncut(),
@@ -147,7 +148,7 @@ impl Rule {
                 .count(self.tally.affected)
                 .packets(&self.packets),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.basis = Basis::new(self.tally.affected, false);
         self.wording().tell(&mut finding, &[("what", &what)]);
         finding
     }

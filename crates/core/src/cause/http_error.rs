@@ -11,11 +11,12 @@ use super::evidence::{self, REPEATS, human, median};
 use super::settings::{self, Measured};
 use super::wording::{Values, Wording, part};
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::status::StatusMeaning;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, Remark, count, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, Remark, count, counted};
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
 
@@ -109,7 +110,7 @@ impl super::Rule for Rule {
             exchanges: errors.errors(),
             of: all.all(),
         };
-        finding.verdict = evidence::judge(&found, finding.affected.exchanges, false);
+        finding.basis = Basis::new(finding.affected.exchanges, false);
         finding.evidence = found;
         self.tell(&mut finding, case, errors);
         Conclusion::Finding(Box::new(finding))
@@ -138,7 +139,7 @@ impl Rule {
         }
     }
 
-    fn tell(&self, finding: &mut Finding, case: &Case<'_>, errors: &Statuses) {
+    fn tell(&self, finding: &mut Claim, case: &Case<'_>, errors: &Statuses) {
         let own = |text: &'static str| if case.target.is_some() { text } else { "" };
         // 503 may have other reasons than a limit.
         let is_limited = errors.meaning() == Some(StatusMeaning::TooMany)
@@ -172,7 +173,7 @@ impl Rule {
             (Some(wording::UNEXPECTED_TITLE), &wording::UNEXPECTED)
         };
         if let Some(title) = title {
-            title.clone_into(&mut finding.title);
+            title.clone_into(&mut finding.text.title);
         }
         wording.tell(finding, values);
         if others.errors() > 0 {
@@ -231,13 +232,13 @@ impl Rule {
 }
 
 /// Adds the errors with other meanings than most, and what to do about most of these.
-fn tell_others(finding: &mut Finding, others: &Statuses, values: &Values<'_>) {
+fn tell_others(finding: &mut Claim, others: &Statuses, values: &Values<'_>) {
     let told = format!(
         " Other errors: {} ({}).",
         part(others.errors(), finding.affected.of),
         others.list_of_errors()
     );
-    finding.summary += &told;
+    finding.text.summary += &told;
     let also = Wording {
         fix: wording::of(others.meaning()).fix,
         ..Wording::NONE

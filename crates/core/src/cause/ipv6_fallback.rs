@@ -4,16 +4,16 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::delays::Delays;
-use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::preconnect::Elsewhere;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address that does not answer. The client tries it \
@@ -171,7 +171,7 @@ impl Rule {
         (attempts.delays().sum(), repeating.collect())
     }
 
-    fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
+    fn finding(&self, case: &Case<'_>, delays: &Delays) -> Claim {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let repeated = match self.syns {
             ..=1 => String::new(),
@@ -183,7 +183,7 @@ impl Rule {
             delays.median(),
         );
         finding.evidence.push(delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.basis = Basis::new(delays.count(), false);
         WORDING.tell(&mut finding, &[("waited", &delays.median())]);
         finding
     }

@@ -7,13 +7,14 @@ use core::time::Duration;
 use super::evidence::{self, human, percent};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
+use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// A low window stays below the initial window for at least this many round trips. Fewer may be the
@@ -251,7 +252,7 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
     }
 
     /// Adds parts to the finding that only some cases need.
-    fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
+    fn complete(finding: &mut Claim, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
     }
 
@@ -423,12 +424,7 @@ impl Messages {
 }
 
 /// Returns the finding on the messages of `sender`, the side with the larger cost.
-fn finding<K: Kind>(
-    case: &Case<'_>,
-    sender: Side,
-    messages: &Messages,
-    worst: &Delivery,
-) -> Finding {
+fn finding<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Claim {
     let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
     let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
@@ -472,22 +468,22 @@ fn finding<K: Kind>(
             .median(&messages.tally.saved)
             .packets(&worst.packets.numbers()),
     );
-    finding.verdict = evidence::judge(&finding.evidence, messages.stops, false);
+    finding.basis = Basis::new(messages.stops, false);
     wording.tell(&mut finding, &values);
     K::complete(&mut finding, case, worst);
     finding
 }
 
 /// Returns the cost, as the end of a summary.
-fn share(finding: &Finding) -> String {
+fn share(finding: &Claim) -> String {
     let [one, many] = finding.unit.words();
-    let mean = finding.cost_ns / finding.affected.exchanges.max(1);
+    let mean = finding.time.cost.likely / finding.affected.exchanges.max(1);
     format!(
         "{} (mean) in {} of {} {many}, {} of all {one} time",
         human(Duration::from_nanos(mean)),
         finding.affected.exchanges,
         finding.affected.of,
-        percent(finding.share)
+        percent(finding.time.share())
     )
 }
 

@@ -8,13 +8,14 @@ use super::features::Features;
 use super::first_packets::FirstPackets;
 use super::limited::beyond_largest_window;
 use super::lost_requests::LostRequests;
-use super::trips::share_outside;
+use super::trips::whole_outside;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::observed::flow::Endpoint;
-use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit, count, counted};
+use crate::report::{Candidate, Evidence, EvidenceKind, Unit, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -220,7 +221,7 @@ impl Losses {
 
     /// Returns the finding on the losses under the cause `id`; `None` if there were none, or if
     /// they do not matter.
-    pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
+    pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Claim> {
         let is_material =
             evidence::is_material(case, &self.whole) || self.requests.is_material(case);
         if self.events() == 0 || !is_material || self.are_taken_back() || self.is_chance(case) {
@@ -232,12 +233,11 @@ impl Losses {
         finding.evidence.extend(self.before());
         if self.requests.count() > 0 {
             let least = case.round_trip().unwrap_or_default();
-            finding.share = share_outside(case, &self.whole, least);
+            finding.time.whole_ns = whole_outside(case, &self.whole, least);
         }
         finding.evidence.extend(retransmission_counter(case));
         finding.candidates.extend(discarded(case));
-        finding.verdict =
-            evidence::judge(&finding.evidence, self.events(), self.are_doubtful(case));
+        finding.basis = Basis::new(self.events(), self.are_doubtful(case));
         Some(finding)
     }
 

@@ -7,6 +7,7 @@ use super::first_packets::FirstPackets;
 use super::loss::lost;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind, counted};
@@ -98,11 +99,7 @@ impl super::Rule for Rule {
         // A receiver that is gone acknowledges nothing either.
         let is_gone = self.heard < LEAST && self.passed == 0;
         let has_look_alike = (self.copies < 2 * LEAST && self.passed == 0) || is_gone;
-        finding.verdict = evidence::judge(
-            &finding.evidence,
-            self.copies.max(self.tally.affected),
-            has_look_alike,
-        );
+        finding.basis = Basis::new(self.copies.max(self.tally.affected), has_look_alike);
         let passed = match self.passed {
             0 => "and no smaller size was tried".to_owned(),
             passed => format!(

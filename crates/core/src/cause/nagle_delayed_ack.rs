@@ -6,12 +6,13 @@ use super::evidence::{self, human, median, percent};
 use super::held::{self, Held};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, socket_options};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
-use crate::report::{Evidence, EvidenceKind, Finding, Tally, counted};
+use crate::report::{Evidence, EvidenceKind, Tally, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -102,9 +103,9 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::NagleDelayedAck, Owner::Server, case, &held.tally);
-        finding.cost_low_ns = case.weigh(held.cost_low_ns());
+        finding.time.cost.low = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
-        finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
+        finding.basis = Basis::new(held.delayed, false);
         rule_out(&mut finding, held, case);
         tell(&mut finding, held, case);
         Conclusion::Finding(Box::new(finding))
@@ -301,7 +302,7 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
 }
 
 /// Adds the look-alikes that are ruled out to the finding.
-fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
+fn rule_out(finding: &mut Claim, held: &Held, case: &Case<'_>) {
     if case.has_packets {
         let [stalls, late] = held.by_packets();
         ON_THE_WIRE.tell(
@@ -318,7 +319,7 @@ fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     }
 }
 
-fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
+fn tell(finding: &mut Claim, held: &Held, case: &Case<'_>) {
     let [nodelay, nopush] = if may_be_nginx(case) {
         DIRECTIVES
     } else {

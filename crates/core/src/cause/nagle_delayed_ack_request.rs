@@ -3,6 +3,7 @@
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 
 const WORDING: Wording = Wording {
@@ -37,9 +38,9 @@ impl super::Rule for Rule {
         }
         let mut finding =
             evidence::finding(Id::NagleDelayedAckRequest, Owner::Client, case, &held.tally);
-        finding.cost_low_ns = case.weigh(held.cost_low_ns());
+        finding.time.cost.low = case.weigh(held.cost_low_ns());
         finding.evidence.push(held.wire("client", "server"));
-        finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
+        finding.basis = Basis::new(held.delayed, false);
         WORDING.tell(
             &mut finding,
             &[

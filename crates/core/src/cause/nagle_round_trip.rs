@@ -4,10 +4,11 @@ use super::evidence::{self, median};
 use super::held::Held;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
+use crate::claim::{Basis, Claim};
 use crate::exchange::HoldPackets;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
@@ -66,13 +67,13 @@ fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 
-fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
+fn finding(case: &Case<'_>, held: &Held, side: Side) -> Claim {
     let (culprit, sender, receiver) = match side {
         Side::Server => (Owner::Server, "server", "client"),
         Side::Client => (Owner::Client, "client", "server"),
     };
     let mut finding = evidence::finding(Id::NagleRoundTrip, culprit, case, &held.tally);
-    finding.cost_low_ns = case.weigh(held.cost_low_ns());
+    finding.time.cost.low = case.weigh(held.cost_low_ns());
     let has_handshake = case.ledger.trips.handshake.is_some();
     let (prompt, later) = if has_handshake {
         ("prompt ", ", one round trip later")
@@ -91,11 +92,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
             .median(&held.tally.saved)
             .packets(&shown.unwrap_or_default()),
     );
-    finding.verdict = evidence::judge(
-        &finding.evidence,
-        held.tally.affected,
-        held.prompt.may_be_crowded(),
-    );
+    finding.basis = Basis::new(held.tally.affected, held.prompt.may_be_crowded());
     let delayed = match held.delayed {
         0 => "none was delayed".to_owned(),
         delayed => counted(delayed, "was delayed", "were delayed"),

@@ -3,12 +3,12 @@
 //! library, these queries are visible in packets.
 
 use super::delays::Delays;
-use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::counted;
 
 const WORDING: Wording = Wording {
     summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
@@ -74,7 +74,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self
             .delays
             .finding(Id::NameServiceChain, Owner::Client, case);
@@ -89,7 +89,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         let wording = if is_llmnr { &WORDING } else { &MULTICAST };
         wording.tell(
             &mut finding,

@@ -6,10 +6,11 @@ use super::delays::Delays;
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Silent;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
@@ -83,7 +84,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self
             .delays
             .finding(Id::NeighbourResolution, Owner::Path, case);
@@ -95,7 +96,7 @@ impl Rule {
             self.repeated,
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[("took", &self.delays.median())]);
         finding
     }
@@ -103,9 +104,8 @@ impl Rule {
 
 /// Returns the finding on a host whose hardware address nobody reported, so that no packet can be
 /// sent to it. `is_missed` is true if the capture contains a connection attempt to the host.
-pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
+pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Claim {
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
-    finding.service = host.target.to_string();
     let text = format!(
         "{} asked {} within {} for the hardware address of {}, but no host answered",
         host.asker,
@@ -122,7 +122,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
             .count(host.requests.into())
             .packets(&host.packets.numbers()),
     );
-    finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), !is_missed);
+    finding.basis = Basis::new(host.requests.into(), !is_missed);
     SILENT.tell(
         &mut finding,
         &[("asker", &host.asker), ("target", &host.target)],

@@ -6,10 +6,11 @@ use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -173,9 +174,9 @@ impl Rule {
 }
 
 /// Words a finding on responses that left the server and did not arrive.
-fn undelivered(finding: &mut Finding, evidence: Evidence) {
+fn undelivered(finding: &mut Claim, evidence: Evidence) {
     UNDELIVERED.tell(finding, &[]);
-    "The server's responses do not arrive".clone_into(&mut finding.title);
+    "The server's responses do not arrive".clone_into(&mut finding.text.title);
     // Somewhere after the server's kernel, which may be this host's own filter.
     finding.culprit = Owner::Unknown;
     finding.evidence.push(evidence);

@@ -4,9 +4,9 @@ use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Ceiling;
 use crate::exchange::{Exchange, Foreign, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::Verdict;
 
 const WORDING: Wording = Wording {
     summary: "The answer of {service} is not HTTP/1.x but {what}.",
@@ -71,7 +71,7 @@ impl super::Rule for Rule {
         };
         self.failures.conclude(case, &KIND, |finding| {
             if has_http {
-                finding.verdict = finding.verdict.min(Verdict::Possible);
+                finding.basis.cap(Ceiling::WorksAtTimes);
             }
             wording.tell(finding, &[("what", &what)]);
         })

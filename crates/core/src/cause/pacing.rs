@@ -9,9 +9,9 @@ use core::time::Duration;
 use super::limited::{Kind, Limited, beyond_slow_start};
 use super::wording::Wording;
 use super::{Case, Id};
+use crate::claim::{Ceiling, Claim};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::observed::time::Timestamp;
-use crate::report::{Finding, Verdict};
 
 /// The evidence in the packets.
 const SEEN: &str = "the {from}'s full segments left at a constant {rate}. The {from} waited \
@@ -76,11 +76,11 @@ impl Kind for Paced {
         (SEEN, &WORDING)
     }
 
-    fn complete(finding: &mut Finding, case: &Case<'_>, _: &Delivery) {
+    fn complete(finding: &mut Claim, case: &Case<'_>, _: &Delivery) {
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
             // A slow device at the sender, or a hub, may be the reason instead.
-            finding.verdict = Verdict::Possible;
+            finding.basis.cap(Ceiling::BeforeItsTime);
         }
     }
 }

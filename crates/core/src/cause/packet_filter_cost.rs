@@ -4,7 +4,7 @@
 use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::report::Finding;
+use crate::claim::Claim;
 
 const WORDING: Wording = Wording {
     summary: " in its network stack before TCP, where filters check each packet.",
@@ -40,7 +40,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn told(mut finding: Finding) -> Finding {
+fn told(mut finding: Claim) -> Claim {
     WORDING.tell(&mut finding, &[]);
     finding
 }

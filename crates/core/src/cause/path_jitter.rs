@@ -6,6 +6,7 @@ use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 
@@ -122,8 +123,7 @@ impl super::Rule for Rule {
                 .count(late.affected)
                 .median(&late.saved),
         );
-        finding.verdict = evidence::judge(
-            &finding.evidence,
+        finding.basis = Basis::new(
             late.affected,
             case.ledger.is_unowed() || !is_by_clock || evidence::is_stall(late),
         );

@@ -4,6 +4,7 @@
 use super::evidence::{self, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
@@ -129,7 +130,7 @@ impl super::Rule for Rule {
             .median(&tally.saved);
         wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
         finding.evidence.push(wire);
-        finding.verdict = evidence::judge(&finding.evidence, sorted.lossy, false);
+        finding.basis = Basis::new(sorted.lossy, false);
         WORDING.tell(
             &mut finding,
             &[(

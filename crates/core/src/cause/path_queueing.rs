@@ -6,10 +6,11 @@ use super::evidence::{self, human, median};
 use super::trips::{FACTOR, NOTABLE};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -94,9 +95,9 @@ impl super::Rule for Rule {
 
 /// Returns the finding on requests that waited behind an upload. Their responses were late, but
 /// only the ACKs of the upload show the queue.
-fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
+fn behind_upload(case: &Case<'_>, late: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
-    finding.waits = vec![WaitKind::ServerThink];
+    finding.time.waits = vec![WaitKind::ServerThink];
     let text = format!(
         "{} answered {} (median) late while an upload to the same server was running, and the \
          others were not; the acknowledgement of such an upload's last byte came {} later than the \
@@ -114,7 +115,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     finding
 }
 
-fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
+fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the connection's first one.
     let least = trips
@@ -129,7 +130,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let is_outside = trips.is_outside();
     if is_outside {
         // No wait within the exchanges shows the delay.
-        finding.waits.clear();
+        finding.time.waits.clear();
     }
     let what = if is_outside {
         "ACK of the response, which this client does not delay,"
@@ -149,11 +150,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     );
     let is_stall = probed.is_none() && evidence::is_stall(&trips.tally);
     finding.evidence.extend(probed);
-    finding.verdict = evidence::judge(
-        &finding.evidence,
-        trips.tally.affected,
-        case.ledger.is_unowed() || is_stall,
-    );
+    finding.basis = Basis::new(trips.tally.affected, case.ledger.is_unowed() || is_stall);
     let wording = if is_outside { &OUTSIDE } else { &WORDING };
     wording.tell(
         &mut finding,

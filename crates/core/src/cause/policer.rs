@@ -10,9 +10,10 @@ use super::evidence::percent;
 use super::limited::bits;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Claim;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::observed::event::PointId;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
     summary: "A device on the path enforces {rate} by dropping packets: bursts get through until \
@@ -237,7 +238,7 @@ impl Account {
     }
 }
 
-fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
+fn told(mut finding: Claim, allowance: Allowance, from: &str) -> Claim {
     let rate = bits(allowance.rate);
     let text = format!(
         "between losses, the {from}'s data got through at {rate}: in {} of {} such periods the \

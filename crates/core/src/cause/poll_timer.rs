@@ -4,8 +4,9 @@ use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, Finding, counted};
+use crate::report::{Evidence, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -49,7 +50,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::PollTimer, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
@@ -76,7 +77,7 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     WORDING.tell(
         &mut finding,
         &[

@@ -11,11 +11,12 @@ use super::evidence::{self};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::stats::bounded::Least;
 
 const WORDING: Wording = Wording {
@@ -191,7 +192,7 @@ impl Client {
     }
 }
 
-fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Finding {
+fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Claim {
     let mut finding = evidence::bare_finding(Id::PortExhaustion, Owner::Client, case);
     let (first, last) = (client.ports.first(), client.ports.last());
     let range = format!(
@@ -215,7 +216,7 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
             .count(full)
             .packets(&client.packets),
     );
-    finding.verdict = evidence::judge(&finding.evidence, full, true);
+    finding.basis = Basis::new(full, true);
     WORDING.tell(
         &mut finding,
         &[("addr", &addr), ("ports", &client.ports.len())],

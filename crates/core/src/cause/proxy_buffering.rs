@@ -4,8 +4,9 @@ use super::evidence::{self, human, median};
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -64,13 +65,13 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Finding {
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Claim {
     let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     if !is_upload {
         // Without buffering, only the first byte would arrive sooner, and not the last.
-        finding.cost_low_ns = 0;
-        finding.predicted = None;
+        finding.time.cost.low = 0;
+        finding.time.predicted = None;
     }
     let behind = upstream.endpoint;
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
@@ -93,7 +94,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     let wording = if is_upload { &UPLOAD } else { &WORDING };
     wording.tell(
         &mut finding,

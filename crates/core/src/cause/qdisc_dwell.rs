@@ -14,10 +14,11 @@ use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::segment::INITIAL_TTLS;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -98,7 +99,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn told(mut finding: Finding) -> Finding {
+fn told(mut finding: Claim) -> Claim {
     WATCHED.tell(&mut finding, &[]);
     finding
 }
@@ -125,7 +126,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&evidence::answers(&finding.exemplars)),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
         Conclusion::Finding(Box::new(finding))
     }

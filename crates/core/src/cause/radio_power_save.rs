@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, trips};
+use crate::claim::Basis;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
@@ -144,16 +145,16 @@ impl super::Rule for Rule {
         };
         let mut finding = evidence::finding(Id::RadioPowerSave, Owner::Path, case, &self.tally);
         if self.is_stamped() {
-            finding.share = trips::share_outside(case, &self.tally, least);
+            finding.time.whole_ns = trips::whole_outside(case, &self.tally, least);
             // The requests' latency, as captured, does not include the delay.
-            finding.predicted = None;
+            finding.time.predicted = None;
         }
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.basis = Basis::new(self.tally.affected, false);
         let wording = if self.is_stamped() {
             &STAMPED
         } else {

@@ -10,9 +10,10 @@ use super::settings::{self, Measured};
 use super::thinking::quickest_idle_think;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
+use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
@@ -135,7 +136,7 @@ fn admitted(case: &Case<'_>) -> Option<(Gate, Duration)> {
 
 /// Returns the finding on a limit that our own requests to the idle server show. A server that is
 /// slow for another reason as soon as it has several requests may look the same.
-fn idle_quick(case: &Case<'_>) -> Option<Finding> {
+fn idle_quick(case: &Case<'_>) -> Option<Claim> {
     let (gate, quickest) = admitted(case)?;
     let waited = |moment: &Moment| moment.think().saturating_sub(quickest);
     let tally = case.rhythm.tally(waited);
@@ -150,7 +151,6 @@ fn idle_quick(case: &Case<'_>) -> Option<Finding> {
     finding
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
-    finding.verdict = Verdict::Possible;
     tell(&IDLE_QUICK, &mut finding, &gate, &tally, quickest);
     Some(finding)
 }
@@ -169,11 +169,11 @@ fn limited(case: &Case<'_>) -> Option<(Gate, Tally)> {
 
 /// Returns the finding on a limit in the server's configuration: requests are answered at even
 /// intervals, and a directive sets this rate.
-fn configured(case: &Case<'_>) -> Option<Finding> {
+fn configured(case: &Case<'_>) -> Option<Claim> {
     let (gate, tally) = limited(case)?;
     // The packets do not show whether the server could answer sooner, but its configuration does.
     let mut finding = of_gate(case, &gate, &tally);
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
         &[
@@ -186,7 +186,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Returns a finding with the even intervals as evidence.
-fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
@@ -196,7 +196,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
         "a request that overlapped no other was answered in {}",
@@ -205,13 +205,13 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     tell(&WORDING, &mut finding, gate, tally, gate.quickest);
     finding
 }
 
 /// Adds a wording to the finding on a limit that the configuration does not show.
-fn tell(wording: &Wording, finding: &mut Finding, gate: &Gate, tally: &Tally, quickest: Duration) {
+fn tell(wording: &Wording, finding: &mut Claim, gate: &Gate, tally: &Tally, quickest: Duration) {
     wording.tell(
         finding,
         &[

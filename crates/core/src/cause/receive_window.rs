@@ -10,10 +10,10 @@ use core::time::Duration;
 use super::limited::{Kind, Limited, beyond_slow_start, is_closed, owner, read_late, standing};
 use super::wording::Wording;
 use super::{Case, Id};
+use crate::claim::Claim;
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit, ReceiverWindows};
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
 
 /// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and \
@@ -101,9 +101,9 @@ impl Kind for SmallWindow {
         (SEEN, if is_read { &WORDING } else { &UNREAD })
     }
 
-    fn complete(finding: &mut Finding, _: &Case<'_>, worst: &Delivery) {
+    fn complete(finding: &mut Claim, _: &Case<'_>, worst: &Delivery) {
         if read_late(worst).is_some() {
-            UNREAD_TITLE.clone_into(&mut finding.title);
+            UNREAD_TITLE.clone_into(&mut finding.text.title);
         }
     }
 }

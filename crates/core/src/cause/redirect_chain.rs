@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, Prediction, counted};
+use crate::report::{Evidence, EvidenceKind, Prediction, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
@@ -162,15 +163,15 @@ impl Chains {
     }
 }
 
-fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
+fn finding(case: &Case<'_>, chains: &Chains) -> Claim {
     let mut finding = evidence::finding(Id::RedirectChain, Owner::Server, case, &chains.redirects);
     let sum = u64::try_from(chains.turns.sum_ns()).unwrap_or(u64::MAX);
     let cost = (sum as f64 * case.rhythm.weight).round() as u64;
-    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
+    finding.time.cost_exactly(cost);
     let whole = u64::try_from(chains.whole.sum_ns()).unwrap_or(u64::MAX);
-    finding.share = (sum as f64 / whole.max(1) as f64).min(1.0);
-    finding.wall_ns = nanos(Duration::from_nanos(sum));
-    finding.predicted = chains.prediction(case);
+    finding.time.whole_ns = (whole as f64 * case.rhythm.weight).round() as u64;
+    finding.time.wall_ns = nanos(Duration::from_nanos(sum));
+    finding.time.predicted = chains.prediction(case);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
@@ -185,7 +186,7 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
             .median(&chains.turns)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    finding.verdict = evidence::judge(&finding.evidence, chains.count, false);
+    finding.basis = Basis::new(chains.count, false);
     WORDING.tell(
         &mut finding,
         &[

@@ -6,6 +6,7 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 
@@ -75,7 +76,7 @@ impl super::Rule for Rule {
                 .median(&seen.tally.saved)
                 .packets(seen.overtaken_packets()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, seen.overtaken, false);
+        finding.basis = Basis::new(seen.overtaken, false);
         WORDING.tell(
             &mut finding,
             &[

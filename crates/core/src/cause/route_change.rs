@@ -4,6 +4,7 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
@@ -66,7 +67,7 @@ impl super::Rule for Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, step.ttl.is_none());
+        finding.basis = Basis::new(tally.affected, step.ttl.is_none());
         WORDING.tell(
             &mut finding,
             &[

@@ -3,13 +3,13 @@
 
 use core::time::Duration;
 
-use super::delays::share_with_setup;
+use super::delays::whole_with_setup;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Id, evidence::finding};
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::tls_version_name;
-use crate::report::Finding;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -92,9 +92,9 @@ impl Secured {
     }
 
     /// Returns a finding whose share refers to the time including connection setup.
-    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
+    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
         let mut finding = finding(id, culprit, case, &self.tally);
-        finding.share = share_with_setup(case, self.tally.cost.likely);
+        finding.time.whole_ns = case.weigh(whole_with_setup(case, self.tally.cost.likely));
         finding
     }
 }

@@ -3,15 +3,16 @@
 use core::time::Duration;
 
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
-use super::thinking::{Claim, with_the_server};
+use super::thinking::{ThinkTime, with_the_server};
 use super::{Case, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
 use crate::ramp;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
@@ -243,15 +244,15 @@ pub(super) fn finding(
     id: Id,
     case: &Case<'_>,
     is_there: impl Fn(Place) -> bool,
-) -> Option<(Finding, Place)> {
+) -> Option<(Claim, Place)> {
     let passed =
         passed(case).filter(|passed| is_there(passed.place) && passed.is_of_slow_requests(case))?;
     let thinking = &case.gathered.thinking;
     let tally = match passed.place {
         // Our own load may have caused the queue.
         Place::Unread => match thinking.claim(case)? {
-            Claim::Thinks(tally) => *tally,
-            Claim::Saturated(_) => return None,
+            ThinkTime::Thinks(tally) => *tally,
+            ThinkTime::Saturated(_) => return None,
         },
         _ => thinking.rest(case)?,
     };
@@ -259,12 +260,12 @@ pub(super) fn finding(
     let mut finding = evidence::finding(id, Owner::Server, case, tally);
     finding.exemplars = thinking.tally().exemplars();
     finding.evidence = vec![with_the_server(case, tally), passed.evidence()];
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    finding.summary = format!(
+    finding.basis = Basis::new(tally.affected, false);
+    finding.text.summary = format!(
         "Requests take {} (median) on the server before the answer begins, {} of all request \
          time; {} of it passes",
         median(&tally.saved),
-        percent(finding.share),
+        percent(finding.time.share()),
         percent(passed.share()),
     );
     finding.ruled_out.push(ruled_out(

@@ -7,9 +7,10 @@ use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
+use crate::report::{Evidence, EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -199,7 +200,7 @@ impl Rule {
         })
     }
 
-    fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
+    fn finding(&self, case: &Case<'_>, tally: &Tally) -> Claim {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let (count, longest) = self.single;
         let is_summed = count > tally.affected;
@@ -255,7 +256,7 @@ impl Rule {
         let has_look_alike = (!case.has_packets && tried.is_none())
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
+        finding.basis = Basis::new(tally.affected, has_look_alike);
         let why = if self.rhythmic * 2 > self.all.affected {
             RHYTHM
         } else {
@@ -314,7 +315,7 @@ fn is_by_trip(hold: &Hold) -> bool {
 
 /// Adds to the finding that ACKs did not release the second segments, if there were second
 /// segments.
-fn rule_out_nagle(finding: &mut Finding, held: &Held) {
+fn rule_out_nagle(finding: &mut Claim, held: &Held) {
     let released = held.released();
     let parts = released + held.late + held.eager;
     if parts == 0 {

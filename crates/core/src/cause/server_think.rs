@@ -7,15 +7,16 @@ use super::greetings::Greetings;
 use super::rhythm::NOTABLE;
 use super::served;
 use super::silence::Silences;
-use super::thinking::{Claim, idle_think, with_the_server};
+use super::thinking::{ThinkTime, idle_think, with_the_server};
 use super::wording::Wording;
 use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
 };
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, Remark};
+use crate::report::{Evidence, EvidenceKind, Remark};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -63,7 +64,7 @@ impl super::Rule for Rule {
             (Conclusion::Finding(mut thinks), Some(mut greets)) => {
                 // The same program is late in two ways. Only the finding with the higher cost is
                 // reported.
-                if greets.cost_ns > thinks.cost_ns {
+                if greets.time.cost.likely > thinks.time.cost.likely {
                     core::mem::swap(&mut *thinks, &mut greets);
                 }
                 thinks.evidence.append(&mut greets.evidence);
@@ -83,26 +84,28 @@ impl Rule {
             Some(_) if has_reason() => Conclusion::Nothing,
             // Packets do not show that the server owed a response. The account reports the time
             // instead.
-            Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
-            Some(Claim::Thinks(_))
+            Some(ThinkTime::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
+            Some(ThinkTime::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told(case)) =>
             {
                 Conclusion::Nothing
             }
-            Some(Claim::Thinks(tally)) if served::is_for_processor(case, &tally) => {
+            Some(ThinkTime::Thinks(tally)) if served::is_for_processor(case, &tally) => {
                 Conclusion::Nothing
             }
-            Some(Claim::Thinks(_)) if case.rhythm.blocked(case).is_some() => Conclusion::Nothing,
-            Some(Claim::Thinks(tally)) if stands(case, &tally) => Conclusion::Nothing,
-            Some(Claim::Thinks(tally)) if is_behind_relay(case, &tally) => Conclusion::Nothing,
-            Some(Claim::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
+            Some(ThinkTime::Thinks(_)) if case.rhythm.blocked(case).is_some() => {
                 Conclusion::Nothing
             }
-            Some(Claim::Thinks(tally)) => match served::computes(case) {
+            Some(ThinkTime::Thinks(tally)) if stands(case, &tally) => Conclusion::Nothing,
+            Some(ThinkTime::Thinks(tally)) if is_behind_relay(case, &tally) => Conclusion::Nothing,
+            Some(ThinkTime::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
+                Conclusion::Nothing
+            }
+            Some(ThinkTime::Thinks(tally)) => match served::computes(case) {
                 Some(worked) => Conclusion::Note(computing(worked)),
                 None => Conclusion::Finding(Box::new(finding(case, &tally))),
             },
-            Some(Claim::Saturated(remark)) => Conclusion::Note(remark),
+            Some(ThinkTime::Saturated(remark)) => Conclusion::Note(remark),
             None => Conclusion::Nothing,
         }
     }
@@ -134,7 +137,7 @@ fn is_behind_relay(case: &Case<'_>, tally: &Tally) -> bool {
     case.ledger.is_behind_relay(wait, 1)
 }
 
-fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::ServerThink, Owner::Server, case, tally);
     finding.exemplars = case.gathered.thinking.tally().exemplars();
     finding.evidence.push(with_the_server(case, tally));
@@ -154,7 +157,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
         PROFILE
     };
     let has_look_alike = !case.gathered.thinking.has_floor() || case.ledger.is_relayed();
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
+    finding.basis = Basis::new(tally.affected, has_look_alike);
     if case.has_packets {
         finding.candidates = candidates::of_server(case);
     }

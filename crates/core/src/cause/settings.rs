@@ -12,11 +12,12 @@ use core::time::Duration;
 
 use super::evidence::fix;
 use super::{Case, Conclusion, Id};
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, TargetId};
 use crate::observed::flow::Endpoint;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says};
 pub(super) use table::PASSING;
 pub(super) use table::by_directive;
 pub use table::directives;
@@ -185,7 +186,7 @@ impl Statement<'_> {
         format!("{} has {}{default}{scope}", line.program, written(line))
     }
 
-    fn support(&self, finding: &mut Finding, at: usize) {
+    fn support(&self, finding: &mut Claim, at: usize) {
         let place = place(self.line);
         let caveat = caveat(self.line).unwrap_or_default();
         let text = format!("{}: {}{caveat}", self.clause(), self.row.effect);
@@ -200,7 +201,7 @@ impl Statement<'_> {
 
     /// Adds the change to the finding. It replaces the general change that names the same directive
     /// or, if there is none, comes before the others.
-    fn put(&self, change: Fix, finding: &mut Finding, at: usize) {
+    fn put(&self, change: Fix, finding: &mut Claim, at: usize) {
         let name = name(self.line);
         let general = finding.fix.iter().position(|fix| names(&fix.change, name));
         match general.and_then(|at| finding.fix.get_mut(at)) {
@@ -209,19 +210,15 @@ impl Statement<'_> {
         }
     }
 
-    /// Lowers the verdict to *possible*, and records the contradiction.
-    fn contradict(&self, finding: &mut Finding) {
-        finding.verdict = Verdict::Possible;
-        finding.witnesses.push(Witness {
-            kind: EvidenceKind::Configuration,
-            says: Says::Contradicts,
-        });
+    /// Records the contradiction, with which the claim is *possible* at most.
+    fn contradict(&self, finding: &mut Claim) {
+        finding.basis.against.push(EvidenceKind::Configuration);
         let text = format!(
             "; {} ({}), which contradicts this cause",
             self.clause(),
             place(self.line)
         );
-        finding.overturned_by += &text;
+        finding.text.overturned_by += &text;
     }
 }
 

@@ -6,10 +6,11 @@ use core::time::Duration;
 use super::evidence::{self, human, percent};
 use super::rhythm::{LONG_STALL, OCCASIONS, quantile};
 use super::{Case, Id};
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::observed::event::Silence;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 /// Minimum number of connections. Two may wait together by chance.
@@ -95,7 +96,7 @@ impl Silences {
     }
 
     /// Returns a finding that only the silences support; `None` if they do not matter.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
         let load = case.facts.loads.baseline(case.target?)?;
         let all = u64::try_from(load.latency.sum_ns())
             .unwrap_or(u64::MAX)
@@ -107,18 +108,16 @@ impl Silences {
         let mut finding =
             evidence::finding(Id::StopTheWorld, Owner::Server, case, &Tally::default());
         let cost = nanos(self.waited);
-        finding.cost_low_ns = cost;
-        finding.cost_ns = cost;
-        finding.cost_high_ns = cost;
-        finding.wall_ns = nanos(self.lengths.iter().sum());
-        finding.share = share.min(1.0);
+        finding.time.cost_exactly(cost);
+        finding.time.wall_ns = nanos(self.lengths.iter().sum());
+        finding.time.whole_ns = all;
         finding.affected = Affected {
             exchanges: self.requests,
             of: load.whole(),
         };
-        finding.predicted = None;
+        finding.time.predicted = None;
         finding.evidence.push(self.evidence(case));
-        finding.summary = format!(
+        finding.text.summary = format!(
             "The whole server stalls at times, for {}, {} {}; {} of {} affected, {} of all their \
              time. All connections wait together and resume together.",
             typical(&self.lengths),
@@ -130,7 +129,7 @@ impl Silences {
             },
             self.requests,
             counted(load.whole(), "request was", "requests were"),
-            percent(finding.share),
+            percent(finding.time.share()),
         );
         Some(finding)
     }

@@ -6,6 +6,7 @@ use super::evidence::{self, median};
 use super::upstream::{Role, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::Basis;
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, counted};
@@ -68,7 +69,7 @@ impl super::Rule for Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
         Conclusion::Finding(Box::new(finding))
     }

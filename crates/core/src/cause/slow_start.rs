@@ -10,9 +10,9 @@ use super::evidence::ruled_out;
 use super::limited::{Congestion, Kind, Limited, bytes, congestion, first_segments};
 use super::wording::Wording;
 use super::{Case, Id};
+use crate::claim::Claim;
 use crate::exchange::delivery::Delivery;
 use crate::observed::tcp::TCP_INIT_CWND;
-use crate::report::Finding;
 
 /// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
@@ -76,7 +76,7 @@ impl Kind for Starting {
         (SEEN, if is_older { &OLDER } else { &WORDING })
     }
 
-    fn complete(finding: &mut Finding, _: &Case<'_>, worst: &Delivery) {
+    fn complete(finding: &mut Claim, _: &Case<'_>, worst: &Delivery) {
         let (first, most) = (worst.in_flight.first, worst.in_flight.most);
         if most > first {
             let (first, most) = (bytes(first), bytes(most));

@@ -4,9 +4,10 @@
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -74,7 +75,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Finding {
+    fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Claim {
         let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
         finding.exemplars = case.ledger.latency.slowest.exemplars();
         let seen = format!(
@@ -101,7 +102,7 @@ impl Rule {
             };
             finding.evidence.push(again.count(self.repeated));
         }
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         let mean = tally.saved.mean().unwrap_or_default();
         WORDING.tell(
             &mut finding,

@@ -8,12 +8,14 @@ mod listener;
 
 use super::evidence::{fix, human, median};
 use super::settings::names;
-use super::{Case, Conclusion, Id, evidence};
+use super::{Case, Conclusion, Id};
+use crate::claim::Claim;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
-use crate::facts::{SocketOption, Use};
+use crate::facts::Use;
+use crate::observed::syscall::SocketOption;
 use crate::observed::tcp::TCP_RTO_MIN;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness, counted};
+use crate::report::{Evidence, EvidenceKind, Fix, Says, counted};
 
 /// Minimum share of the connections for a statement about all of them.
 const MOST: f64 = 0.9;
@@ -64,7 +66,7 @@ pub(super) fn has_nodelay(case: &Case<'_>, side: Side) -> bool {
     of.is_some_and(|of| is_most(of.in_time(), &of))
 }
 
-fn statement(finding: &Finding, case: &Case<'_>) -> Option<Statement> {
+fn statement(finding: &Claim, case: &Case<'_>) -> Option<Statement> {
     let side = match finding.culprit {
         Owner::Server => Side::Server,
         Owner::Client => Side::Client,
@@ -287,7 +289,7 @@ impl Statement {
         }
     }
 
-    fn support(self, finding: &mut Finding) {
+    fn support(self, finding: &mut Claim) {
         let kind = EvidenceKind::ForeignSocket;
         let piece = if self.shows_mechanism {
             Evidence::mechanism(kind, self.text)
@@ -295,28 +297,18 @@ impl Statement {
             Evidence::circumstance(kind, self.text)
         };
         finding.evidence.push(piece.count(self.count));
-        // Two kinds of evidence that show the mechanism prove a cause that was certain before.
-        if finding.verdict == Verdict::Strong
-            && evidence::judge(&finding.evidence, 0, true) == Verdict::Proven
-        {
-            finding.verdict = Verdict::Proven;
-        }
         self.advice.apply(finding);
     }
 
     /// Removes the finding's certainty.
-    fn contradict(self, finding: &mut Finding) {
-        finding.verdict = Verdict::Possible;
-        finding.witnesses.push(Witness {
-            kind: EvidenceKind::ForeignSocket,
-            says: Says::Contradicts,
-        });
-        finding.overturned_by += &format!("; {}, which contradicts it", self.text);
+    fn contradict(self, finding: &mut Claim) {
+        finding.basis.against.push(EvidenceKind::ForeignSocket);
+        finding.text.overturned_by += &format!("; {}, which contradicts it", self.text);
     }
 }
 
 impl Advice {
-    fn apply(self, finding: &mut Finding) {
+    fn apply(self, finding: &mut Claim) {
         // The line of a configuration file is better advice than the call that follows from it.
         let is_configured = finding
             .evidence

@@ -6,8 +6,9 @@ use super::settings::Measured;
 use super::silence::{times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, evidence, one_thread};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: " in the socket's queue: the kernel has the request, but the program has not read it \
@@ -67,7 +68,7 @@ impl super::Rule for Rule {
 }
 
 /// Returns the finding on requests that wait at times because the program works on another one.
-fn blocked(case: &Case<'_>) -> Option<Finding> {
+fn blocked(case: &Case<'_>) -> Option<Claim> {
     let (stalls, tally, stood) = case.rhythm.blocked(case)?;
     let mut finding = evidence::finding(Id::SocketQueueDwell, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
@@ -94,7 +95,7 @@ fn blocked(case: &Case<'_>) -> Option<Finding> {
     finding
         .evidence
         .push(Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     let affected = finding.affected;
     BLOCKED.tell(
         &mut finding,
@@ -109,7 +110,7 @@ fn blocked(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
+fn told(mut finding: Claim, case: &Case<'_>) -> Claim {
     let change = one_thread::change_for(case, MORE_WORKERS);
     WORDING.tell(&mut finding, &[("change", &change)]);
     finding

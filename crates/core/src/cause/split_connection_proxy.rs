@@ -5,8 +5,9 @@ use super::sequence::round_trip;
 use super::upstream::{Pair, Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -52,12 +53,12 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     // Without the proxy, the distance would be the same.
-    finding.cost_low_ns = 0;
-    finding.predicted = None;
+    finding.time.cost.low = 0;
+    finding.time.predicted = None;
     let behind = upstream.endpoint;
     let (near, far) = (
         human(round_trip(case)),
@@ -74,7 +75,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     WORDING.tell(
         &mut finding,
         &[

@@ -5,6 +5,7 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 
@@ -72,7 +73,7 @@ impl super::Rule for Rule {
                 .count(resent)
                 .packets(seen.resent_packets()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, resent, false);
+        finding.basis = Basis::new(resent, false);
         WORDING.tell(
             &mut finding,
             &[

@@ -8,12 +8,13 @@ use super::evidence::{self, human};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, count, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
@@ -181,7 +182,7 @@ impl Rule {
         }
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let culprit = self.culprit();
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each request must be sent again on a new connection. If a RST was captured where it was
@@ -196,12 +197,11 @@ impl Rule {
         let patience = self.patience();
         let waited = u64::try_from(patience.sum_ns()).unwrap_or(u64::MAX);
         let again = nanos(trip * times(self.tally.affected) + unseen).saturating_add(waited);
-        for cost in [&mut finding.cost_ns, &mut finding.cost_high_ns] {
+        for cost in [&mut finding.time.cost.likely, &mut finding.time.cost.high] {
             *cost = cost.saturating_add(again);
         }
-        let total = case.ledger.total().saturating_add(finding.cost_ns).max(1);
-        finding.share = finding.cost_ns as f64 / total as f64;
-        finding.predicted = None;
+        finding.time.whole_ns = case.ledger.total().saturating_add(finding.time.cost.likely);
+        finding.time.predicted = None;
         finding.affected = Affected {
             exchanges: self.tally.affected,
             of: case.ledger.counts.count + case.ledger.counts.errors + case.ledger.counts.timeouts,
@@ -227,7 +227,7 @@ impl Rule {
                 .count(self.tally.affected)
                 .median(lost),
         );
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.basis = Basis::new(self.tally.affected, false);
         WORDING.tell(
             &mut finding,
             &[

@@ -9,13 +9,14 @@ use super::first_packets::FirstPackets;
 use super::rhythm::quantile;
 use super::wording::Wording;
 use super::{Case, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, Finding, counted};
+use crate::report::{Affected, Evidence, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -194,7 +195,7 @@ impl Starved {
     }
 
     /// Returns the finding, if other requests were answered during the waits.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
         let passed_over = self.passed_over(case)?;
         let mut finding = charged(case, &passed_over);
         let left = passed_over.waits.len();
@@ -212,7 +213,7 @@ impl Starved {
                 .count(left as u64)
                 .packets(&self.packets),
         );
-        finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
+        finding.basis = Basis::new(left as u64, false);
         let fate = if passed_over.answered * 2 > left {
             format!("waited {wait} (median) for their first answer")
         } else {
@@ -231,19 +232,16 @@ pub(super) fn passed_over<'a>(case: &Case<'a>) -> Option<&'a Starved> {
 }
 
 /// Returns a finding whose cost is the sum of the waits.
-fn charged(case: &Case<'_>, passed_over: &PassedOver) -> Finding {
+fn charged(case: &Case<'_>, passed_over: &PassedOver) -> Claim {
     let none = Tally::default();
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
     let waits = &passed_over.waits;
     let cost = nanos(waits.iter().sum());
     let (uncounted, beyond) = passed_over.uncounted;
-    finding.cost_low_ns = cost;
-    finding.cost_ns = cost;
-    finding.cost_high_ns = cost;
-    finding.wall_ns = waits.last().copied().map_or(0, nanos);
-    let all = case.ledger.total().saturating_add(nanos(beyond));
-    finding.share = (cost as f64 / all.max(1) as f64).min(1.0);
-    finding.predicted = None;
+    finding.time.cost_exactly(cost);
+    finding.time.wall_ns = waits.last().copied().map_or(0, nanos);
+    finding.time.whole_ns = case.ledger.total().saturating_add(nanos(beyond));
+    finding.time.predicted = None;
     finding.affected = Affected {
         exchanges: waits.len() as u64,
         of: case.ledger.latency.all.count() + uncounted,

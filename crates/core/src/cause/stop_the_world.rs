@@ -6,8 +6,9 @@ use super::rhythm::{Nature, OCCASIONS, Stall, Stood};
 use super::silence::{Silences, times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
+use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, Verdict, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -102,7 +103,7 @@ fn shown(stood: Stood) -> Evidence {
     Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)
 }
 
-fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::StopTheWorld, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
@@ -138,11 +139,10 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
         .extend(silences.as_ref().map(|silences| silences.evidence(case)));
     // Any host may stall once or twice.
     let is_rare = stalls.len() + before < OCCASIONS;
-    finding.verdict = if is_rare {
-        Verdict::Possible
-    } else {
-        evidence::judge(&finding.evidence, tally.affected, false)
-    };
+    finding.basis = Basis::new(tally.affected, false);
+    if is_rare {
+        finding.basis.cap(Ceiling::Rare);
+    }
     if let Some(shortest) = lengths.first().filter(|&&shortest| shortest > QUOTA_PERIOD) {
         LONG.tell(
             &mut finding,
@@ -167,7 +167,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
 }
 
 /// Adds the texts that a finding on silences does not have yet.
-fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
+fn told(mut finding: Claim, case: &Case<'_>) -> Claim {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
 }

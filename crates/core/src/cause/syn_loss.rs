@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 
-use super::delays::share_with_setup;
+use super::delays::whole_with_setup;
 use super::evidence::{self, human, percent};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, TargetId};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit, counted};
+use crate::report::{Affected, Evidence, EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -231,7 +232,7 @@ impl Rule {
         }
     }
 
-    fn tell(&self, finding: &mut Finding, culprit: Owner) {
+    fn tell(&self, finding: &mut Claim, culprit: Owner) {
         let late = self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1));
         let odd = self.repeated as f64 / self.established.max(1) as f64;
         self.wording(culprit).tell(
@@ -246,16 +247,14 @@ impl Rule {
         );
     }
 
-    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
+    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Claim {
         let culprit = self.culprit();
         let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
         let cost = self.lost_ns();
         finding.unit = Unit::Connections;
-        finding.cost_ns = cost;
-        finding.cost_low_ns = cost;
-        finding.cost_high_ns = cost;
-        finding.wall_ns = cost;
-        finding.share = share_with_setup(case, cost);
+        finding.time.cost_exactly(cost);
+        finding.time.wall_ns = cost;
+        finding.time.whole_ns = whole_with_setup(case, cost);
         finding.affected = Affected {
             exchanges: self.repeated + self.given_up.count(),
             of: self.attempts(),
@@ -277,8 +276,7 @@ impl Rule {
         finding.evidence.extend(self.silence());
         finding.evidence.extend(probed);
         let repeats = self.repeated;
-        finding.verdict =
-            evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
+        finding.basis = Basis::new(repeats, repeats * 20 < self.established);
         if culprit == Owner::Server {
             finding.evidence.push(self.unanswered());
         }

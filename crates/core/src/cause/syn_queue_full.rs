@@ -1,12 +1,12 @@
 //! The rule of the cause `syn-queue-full`.
 
 use super::delays::Delays;
-use super::evidence::{self};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
@@ -78,7 +78,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, room: usize) -> Finding {
+    fn finding(&self, case: &Case<'_>, room: usize) -> Claim {
         let mut finding = self.delays.finding(Id::SynQueueFull, Owner::Server, case);
         let text = format!(
             "{} had to retransmit their SYN and were {} (median) late: SYNs were ignored whenever \
@@ -94,7 +94,7 @@ impl Rule {
                 .evidence
                 .push(Evidence::circumstance(EvidenceKind::Wire, text).count(self.cookies));
         }
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[("room", &room)]);
         finding
     }

@@ -51,7 +51,7 @@ pub(crate) struct Thinking {
 }
 
 /// The conclusion from a server's think time.
-pub(super) enum Claim {
+pub(super) enum ThinkTime {
     /// The server thinks. The tally contains the think time that no other rule explains.
     Thinks(Box<Tally>),
     /// Requests queue in front of a server that is quick when idle.
@@ -113,17 +113,17 @@ impl Thinking {
 
     /// Returns the conclusion on the think time; `None` if it does not matter, or if another rule
     /// explains it.
-    pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<ThinkTime> {
         let tally = self.rest(case)?;
         let queue = |idle: &Duration| self.is_queue(*idle) && !self.is_met_alone(case);
         if let Some(idle) = idle_think(case).filter(queue) {
-            return Some(Claim::Saturated(self.saturation(case, idle)));
+            return Some(ThinkTime::Saturated(self.saturation(case, idle)));
         }
         let counts = self.has_floor()
             || is_long(&tally)
             || (self.has_long_tail() && !case.ledger.is_unowed())
             || idle_think(case).is_some_and(|idle| self.is_its_own(idle));
-        counts.then(|| Claim::Thinks(Box::new(tally)))
+        counts.then(|| ThinkTime::Thinks(Box::new(tally)))
     }
 
     /// Returns the think time that no other rule explains; `None` if it does not matter. Requests

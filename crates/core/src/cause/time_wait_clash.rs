@@ -1,12 +1,13 @@
 //! The rule of the cause `time-wait-clash`.
 
 use super::delays::Delays;
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, count, counted};
+use crate::report::{count, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -70,7 +71,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let never = match self.given_up {
             0 => String::new(),
@@ -87,7 +88,7 @@ impl Rule {
             counted(case.ledger.setups.count, "SYN was", "SYNs were"),
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut finding, &[]);
         finding
     }

@@ -109,7 +109,7 @@ impl super::Rule for Rule {
                         Side::Server => "server",
                     };
                     let name = alerts::name(alert);
-                    finding.title = format!("The {who} ends TLS handshakes with {name}");
+                    finding.text.title = format!("The {who} ends TLS handshakes with {name}");
                     wording.tell(finding, &[("who", &who), ("alert", &name)]);
                 }
                 (met, _) => wording(&met.unwrap_or_default()).tell(finding, &[]),

@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
+use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
@@ -104,7 +105,7 @@ fn stalled(handshake: &Handshake) -> Option<&Leg> {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
@@ -125,7 +126,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         WORDING.tell(&mut finding, &[("bytes", &count(bytes)), ("stall", &stall)]);
         finding
     }

@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::secured::Secured;
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
@@ -99,7 +100,7 @@ fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
@@ -122,7 +123,7 @@ impl Rule {
                         .unwrap_or_default(),
                 ),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         WORDING.tell(&mut finding, &[("stall", &stall)]);
         finding
     }

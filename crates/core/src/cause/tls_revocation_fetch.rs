@@ -2,16 +2,17 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::Leg;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind};
 use crate::service::Stretches;
 use crate::service::tally::Cost;
 
@@ -120,7 +121,7 @@ fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, fetched: u64) -> Finding {
+    fn finding(&self, case: &Case<'_>, fetched: u64) -> Claim {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
@@ -138,7 +139,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, fetched, false);
+        finding.basis = Basis::new(fetched, false);
         WORDING.tell(&mut finding, &[("pause", &pause)]);
         finding
     }

@@ -2,17 +2,18 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::secured::{Secured, version_name};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, count, part_of};
+use crate::report::{Evidence, EvidenceKind, count, part_of};
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
@@ -240,7 +241,7 @@ impl Rule {
         self.is_servers_limit() && self.offered == 0 && !is_refused
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
@@ -264,7 +265,7 @@ impl Rule {
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         let is_apart = self.is_untold() || self.is_limited_twice();
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
+        finding.basis = Basis::new(tally.affected, is_apart);
         for change in self.changes() {
             change.tell(&mut finding, &[]);
         }

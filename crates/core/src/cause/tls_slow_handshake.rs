@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::human;
 use super::secured::{ROUND_TRIPS, Secured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
@@ -191,7 +192,7 @@ fn is_unsteady(case: &Case<'_>) -> bool {
 
 impl Rule {
     /// Returns the finding from the timestamps of our own load, if packets were not captured.
-    fn own_finding(&self, case: &Case<'_>) -> Option<Finding> {
+    fn own_finding(&self, case: &Case<'_>) -> Option<Claim> {
         let idle = Idle::of(case).filter(|_| self.own.is_material(case))?;
         let tally = &self.own.tally;
         let mut finding = self.own.finding(Id::TlsSlowHandshake, Owner::Server, case);
@@ -209,7 +210,7 @@ impl Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.basis = Basis::new(tally.affected, false);
         let transport = case.facts.loads.transports.get(&case.target?);
         let tls = transport.and_then(|transport| transport.tls.as_ref());
         let is_resumed = tls.is_some_and(|tls| tls.resumed.count() > tls.full.count());
@@ -218,7 +219,7 @@ impl Rule {
         Some(finding)
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
@@ -240,7 +241,7 @@ impl Rule {
         // If a relay acknowledges in the server's place, the capture does not show the path from
         // the relay to the server.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
+        finding.basis = Basis::new(tally.affected, is_apart);
         let wording = if self.resumed * 2 > tally.affected {
             &RESUMED
         } else {

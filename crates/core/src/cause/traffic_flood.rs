@@ -1,13 +1,13 @@
 //! The rule of the cause `traffic-flood`.
 
 use super::delays::Delays;
-use super::evidence::{self};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
@@ -72,7 +72,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>) -> Claim {
         let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
@@ -97,7 +97,7 @@ impl Rule {
             .of
             .saturating_sub(count)
             .max(self.delays.count());
-        finding.verdict = evidence::judge(&finding.evidence, count, false);
+        finding.basis = Basis::new(count, false);
         WORDING.tell(&mut finding, &[]);
         finding
     }

@@ -9,11 +9,11 @@ use super::Case;
 use super::beside::Meetings;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
+use crate::claim::Claim;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Queueing};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::Finding;
 use crate::service::Uploads;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
@@ -425,10 +425,10 @@ impl Trips {
 
     /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
     /// including that delay, and drops the prediction, which does not include it.
-    pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
+    pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Claim) {
         if self.is_outside() {
-            finding.share = share_outside(case, tally, self.least().unwrap_or_default());
-            finding.predicted = None;
+            finding.time.whole_ns = whole_outside(case, tally, self.least().unwrap_or_default());
+            finding.time.predicted = None;
         }
     }
 
@@ -526,19 +526,16 @@ impl Trips {
 /// Returns true if the time in `tally`, which is outside the exchanges, matters to clients.
 pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
     let mean = Duration::from_nanos(tally.cost.likely / case.ledger.counts.count.max(1));
-    mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
+    let whole = whole_outside(case, tally, least).max(1) as f64;
+    mean >= MATERIAL_TIME && case.weigh(tally.cost.likely) as f64 / whole >= MATERIAL_SHARE
 }
 
-/// Returns `tally` as a share of the requests' time. This time includes the way from and to the
-/// client, which takes at least the round trip `least` for each request.
-pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
+/// Returns the requests' time including the way from and to the client, in nanoseconds. The way
+/// takes at least the round trip `least` for each request, and the delays of `tally`.
+pub(super) fn whole_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> u64 {
     let ways = nanos(least).saturating_mul(case.ledger.counts.count);
-    let whole = case
-        .ledger
-        .total()
-        .saturating_add(ways)
-        .saturating_add(tally.cost.likely);
-    tally.cost.likely as f64 / whole.max(1) as f64
+    let whole = case.ledger.total().saturating_add(ways);
+    case.weigh(whole.saturating_add(tally.cost.likely))
 }
 
 /// A sender's clock must show at least one in this many of the late round trips. Clocks never show

@@ -4,8 +4,9 @@ use super::evidence::{self, human, median};
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -52,7 +53,7 @@ impl super::Rule for Rule {
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::UpstreamConnectionChurn, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
@@ -77,7 +78,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             .evidence
             .push(Evidence::mechanism(EvidenceKind::Wire, text));
     }
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     WORDING.tell(
         &mut finding,
         &[("behind", &behind), ("saved", &median(&tally.saved))],

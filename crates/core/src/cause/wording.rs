@@ -4,7 +4,7 @@ use core::fmt::Display;
 
 use super::Id;
 use super::evidence::{fix, percent, ruled_out};
-use crate::report::Finding;
+use crate::claim::Claim;
 
 /// All texts of a finding except its evidence. `{name}` in a text is replaced by a value of the
 /// rule. `{share}`, `{part}` (the affected share of the exchanges, or "all") and `{service}` are
@@ -31,13 +31,13 @@ impl Wording {
     };
 
     /// Adds the texts to the finding, after the texts that it already has.
-    pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
-        finding.summary += &filled(self.summary, finding, values);
+    pub(super) fn tell(&self, finding: &mut Claim, values: &Values<'_>) {
+        finding.text.summary += &filled(self.summary, finding, values);
         for &(cause, because) in self.ruled_out {
             let because = filled(because, finding, values);
             finding.ruled_out.push(ruled_out(cause, because));
         }
-        finding.overturned_by += &filled(self.overturned_by, finding, values);
+        finding.text.overturned_by += &filled(self.overturned_by, finding, values);
         for &(place, change) in self.fix {
             let place = filled(place, finding, values);
             finding
@@ -48,7 +48,7 @@ impl Wording {
 }
 
 /// Returns `text` with all names replaced by their values.
-pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> String {
+pub(super) fn filled(text: &str, finding: &Claim, values: &Values<'_>) -> String {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -67,15 +67,15 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
 
 /// Returns the value of a name that stands for a value of the finding; the name itself, in braces, if
 /// it stands for none. A word at the beginning of a sentence has a capital.
-fn own(finding: &Finding, name: &str, begins_sentence: bool) -> String {
+fn own(finding: &Claim, name: &str, begins_sentence: bool) -> String {
     let affected = finding.affected;
     match name {
-        "share" => percent(finding.share),
+        "share" => percent(finding.time.share()),
         "part" => match part(affected.exchanges, affected.of).as_str() {
             "all" if begins_sentence => "All".to_owned(),
             part => part.to_owned(),
         },
-        "service" => finding.service.clone(),
+        "service" => finding.service(),
         // Tests look for such names in all texts.
         _ => format!("{{{name}}}"),
     }
@@ -93,8 +93,8 @@ pub(super) fn part(count: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::evidence::blank;
     use crate::exchange::wait::Owner;
+    use crate::observed::flow::Endpoint;
     use crate::report::Affected;
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         let values: &Values<'_> = &[("took", &"3 ms"), ("place", &"server")];
         FIRST.tell(&mut finding, values);
         NEXT.tell(&mut finding, values);
-        assert_eq!(finding.summary, "It takes 3 ms at 10.0.0.2:80.");
+        assert_eq!(finding.text.summary, "It takes 3 ms at 10.0.0.2:80.");
         assert_eq!(
             finding.ruled_out,
             [
@@ -179,7 +179,7 @@ mod tests {
                 ruled_out(Id::ServerThink, "sent 3 ms before"),
             ]
         );
-        assert_eq!(finding.overturned_by, "less than 3 ms");
+        assert_eq!(finding.text.overturned_by, "less than 3 ms");
         assert_eq!(
             finding.fix,
             [fix("server", "less than 3 ms"), fix("path", "nothing")]
@@ -187,14 +187,15 @@ mod tests {
     }
 
     /// Returns a finding without texts.
-    fn finding() -> Finding {
-        Finding {
-            share: 0.25,
-            affected: Affected {
-                exchanges: 3,
-                of: 4,
-            },
-            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
-        }
+    fn finding() -> Claim {
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        let mut claim = Claim::blank(Id::ServerThink, Owner::Server, at);
+        claim.time.cost_exactly(1);
+        claim.time.whole_ns = 4;
+        claim.affected = Affected {
+            exchanges: 3,
+            of: 4,
+        };
+        claim
     }
 }

@@ -6,8 +6,9 @@ use super::settings::Measured;
 use super::starved::passed_over;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit, served};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict, counted};
+use crate::report::{Candidate, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -128,7 +129,7 @@ fn is_of_others(case: &Case<'_>) -> bool {
 
 /// Returns the finding on a server that handles several requests in parallel. Even intervals are
 /// not needed.
-fn several(case: &Case<'_>) -> Option<Finding> {
+fn several(case: &Case<'_>) -> Option<Claim> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
@@ -153,7 +154,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     finding
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     let shared = if served::passed(case).is_some() {
         SHARED
     } else {
@@ -173,9 +174,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
 
 /// Returns the finding on requests that wait for each other. No request met the server idle, so the
 /// reason may be work or a limit.
-fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
     let mut finding = of_gate(case, gate, tally);
-    finding.verdict = Verdict::Possible;
     tell(&IN_TURNS, &mut finding, case, gate, tally);
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
@@ -188,7 +188,7 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
         "a request that reached an idle server took {} as well",
@@ -197,13 +197,13 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.basis = Basis::new(tally.affected, false);
     tell(&WORDING, &mut finding, case, gate, tally);
     finding
 }
 
 /// Returns a finding with the even intervals as evidence.
-fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
@@ -214,7 +214,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 }
 
 /// Adds a wording for even intervals to the finding.
-fn tell(wording: &Wording, finding: &mut Finding, case: &Case<'_>, gate: &Gate, tally: &Tally) {
+fn tell(wording: &Wording, finding: &mut Claim, case: &Case<'_>, gate: &Gate, tally: &Tally) {
     wording.tell(
         finding,
         &[

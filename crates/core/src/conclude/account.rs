@@ -7,27 +7,24 @@
 //! names its place.
 
 mod beyond;
-mod certainty;
 mod locate;
 mod material;
 mod shape;
 mod spot;
 mod tried;
-mod witnesses;
 
 use crate::cause::service::Service;
+use crate::claim::Claim;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
-use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
+use crate::report::{Account, Booking, Claim as ClaimedTime, Location, Unit};
 use crate::service::{Place, Shares};
 
-pub(super) use certainty::certainty;
 pub(super) use locate::{locate, resolution, unknown};
 pub(super) use material::{NOTICED, NOTICED_SHARE};
 pub(super) use tried::tried;
-pub(super) use witnesses::witnesses;
 
 /// The booking of the time for which a connection waited for an attempt at another address. It
 /// includes the attempt's SYNs and the client's timeout after the last SYN.
@@ -35,6 +32,7 @@ const FALLBACK: (WaitKind, Owner) = (WaitKind::Recovery, Owner::Path);
 
 /// A service with its account.
 pub(super) struct Booked<'a> {
+    pub(super) at: Endpoint,
     pub(super) service: &'a Service,
     /// Number of requests that each exchange of the ledger represents. It is more than 1 if the
     /// exchanges are a sample.
@@ -71,6 +69,7 @@ impl<'a> Booked<'a> {
             setups: bookings(&setups, weight),
         };
         Self {
+            at: endpoint,
             service,
             weight,
             account,
@@ -90,10 +89,9 @@ impl<'a> Booked<'a> {
 
     /// Lets the findings of this service claim their cost one after the other, and returns the time
     /// that each claimed.
-    fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
-        let name = self.account.service.clone();
+    fn allocate(&mut self, findings: &[Claim]) -> Vec<u64> {
         let claims = findings.iter().map(|finding| {
-            if finding.service == name && is_booked(finding) {
+            if finding.at == self.at && is_booked(finding) {
                 self.claim(finding)
             } else {
                 0
@@ -107,20 +105,20 @@ impl<'a> Booked<'a> {
     /// Claims the cost of `finding` from the bookings, and returns the claimed time. The waits that
     /// the finding lengthens are taken first, then related waits, because one delay may appear as
     /// several kinds of wait.
-    fn claim(&mut self, finding: &Finding) -> u64 {
-        let mut want = finding.cost_ns;
+    fn claim(&mut self, finding: &Claim) -> u64 {
+        let mut want = finding.time.cost.likely;
         let mut got = 0;
         if finding.cause.cause().waits.is_empty() {
             got = self.claim_setups(finding, &mut want);
             // A connection's setup may be claimed already, for example by a slow TLS handshake. The
             // finding on the number of connections must not claim the requests' time instead.
-            if finding.cost_ns == 0 || finding.cause == Id::ConnectionNotReused {
+            if finding.time.cost.likely == 0 || finding.cause == Id::ConnectionNotReused {
                 return got;
             }
         }
         let account = &mut self.account;
         let exchanges = &mut account.exchanges;
-        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
+        let lengthened = |booking: &Booking| finding.time.waits.contains(&booking.kind);
         got += claim(exchanges, finding, &mut want, lengthened);
         // Lost SYNs that were merged into a finding on losses have their time here.
         let is_before = |b: &Booking| lengthened(b) && b.owner == finding.culprit;
@@ -135,18 +133,18 @@ impl<'a> Booked<'a> {
     }
 
     /// Claims the cost of a finding whose time lies before the exchanges.
-    fn claim_setups(&mut self, finding: &Finding, want: &mut u64) -> u64 {
+    fn claim_setups(&mut self, finding: &Claim, want: &mut u64) -> u64 {
         let account = &mut self.account;
         // All time of a failed attempt is lost, although the finding costs no request any time.
-        if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
+        if finding.time.cost.likely == 0 && finding.affected.exchanges > 0 {
             *want = u64::MAX;
         }
         // A handshake's round trip is inherent, so the other waits are taken first.
         let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
         let mut got = claim(&mut account.setups, finding, want, is_own);
         // These waits include the time of a consequence that was merged into the finding.
-        if finding.cost_ns > 0 {
-            let merged = |booking: &Booking| finding.waits.contains(&booking.kind);
+        if finding.time.cost.likely > 0 {
+            let merged = |booking: &Booking| finding.time.waits.contains(&booking.kind);
             got += claim(&mut account.exchanges, finding, want, merged);
         }
         got + claim(&mut account.setups, finding, want, |_| true)
@@ -253,7 +251,7 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
 /// the claimed time.
 fn claim(
     bookings: &mut [Booking],
-    finding: &Finding,
+    finding: &Claim,
     want: &mut u64,
     is_meant: impl Fn(&Booking) -> bool,
 ) -> u64 {
@@ -267,7 +265,7 @@ fn claim(
         got = got.saturating_add(claimed_ns);
         booking.unclaimed_ns -= claimed_ns;
         booking.claimed_ns += claimed_ns;
-        booking.claims.push(Claim {
+        booking.claims.push(ClaimedTime {
             cause: finding.cause,
             claimed_ns,
         });
@@ -310,8 +308,8 @@ pub(super) fn sum<'a>(
 /// certainty of this place.
 pub(super) fn settle(
     booked: &mut [Booked<'_>],
-    findings: &mut [Finding],
-    certainty: impl Fn(&Finding) -> (crate::report::Verdict, String),
+    findings: &mut [Claim],
+    certainty: impl Fn(&Claim) -> (crate::report::Verdict, String),
 ) {
     let whole = whole(booked);
     let mut claims = vec![0_u64; findings.len()];
@@ -334,27 +332,23 @@ pub(super) fn settle(
 
 /// Returns the weight of a finding in the ranking: the time that it claims or, if the account does
 /// not book its time, its cost.
-pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
-    let has_account = booked
-        .iter()
-        .any(|service| service.account.service == finding.service);
+pub(super) fn weight(finding: &Claim, booked: &[Booked<'_>]) -> u64 {
+    let has_account = booked.iter().any(|service| service.at == finding.at);
     match &finding.location {
         Some(location) if has_account && is_booked(finding) => location.claimed_ns,
-        _ => finding.cost_ns,
+        _ => finding.time.cost.likely,
     }
 }
 
 /// Returns true if the account books the time of `finding`. The account books exchanges and the
 /// time before them, but neither transfers nor the time between exchanges.
-fn is_booked(finding: &Finding) -> bool {
+fn is_booked(finding: &Claim) -> bool {
     finding.unit != Unit::Transfers && !finding.cause.cause().is_between_exchanges
 }
 
 /// Returns true if `finding` claims most of the time of its service's exchanges.
-pub(super) fn claims_most(finding: &Finding, booked: &[Booked<'_>]) -> bool {
-    let of_service = booked
-        .iter()
-        .filter(|service| service.account.service == finding.service);
+pub(super) fn claims_most(finding: &Claim, booked: &[Booked<'_>]) -> bool {
+    let of_service = booked.iter().filter(|service| service.at == finding.at);
     let exchanges = of_service.flat_map(|service| &service.account.exchanges);
     let (mut claimed, mut whole) = (0_u128, 0_u128);
     for booking in exchanges {

@@ -7,31 +7,22 @@ use super::Evidence;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
 use crate::cause::service::{DeadPeers, Service};
+use crate::claim::Claim;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
-use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict, counted};
-
-/// Causes whose findings describe a dead peer in more detail.
-const TOLD: [Id; 5] = [
-    Id::AcceptQueueOverflow,
-    Id::StaleKeepAlive,
-    Id::MtuBlackHole,
-    Id::FirewallDrop,
-    Id::HostUnreachable,
-];
+use crate::report::{Evidence as Shown, EvidenceKind, Unit, counted};
 
 /// Adds a finding for each service with dead peers, unless another finding describes them.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
             continue;
         };
-        let name = endpoint.to_string();
         let is_told = findings
             .iter()
-            .any(|finding| finding.service == name && TOLD.contains(&finding.cause));
+            .any(|finding| finding.at == endpoint && finding.cause.cause().tells_dead_peer);
         if !is_told {
             findings.extend(finding(evidence, endpoint, service, &outside.dead_peers));
         }
@@ -43,7 +34,7 @@ fn finding(
     endpoint: Endpoint,
     service: &Service,
     dead_peers: &DeadPeers,
-) -> Option<Finding> {
+) -> Option<Claim> {
     let (longest, packets) = dead_peers.longest?;
     let cost = u64::try_from(dead_peers.lasted.sum_ns()).unwrap_or(u64::MAX);
     let all = service.ledger.total().saturating_add(cost);
@@ -58,7 +49,8 @@ fn finding(
     finding.unit = Unit::Transfers;
     finding.affected.exchanges = count;
     finding.affected.of = count.max(service.ledger.setups.count);
-    (finding.cost_ns, finding.cost_high_ns, finding.share) = (cost, cost, share);
+    (finding.time.cost.likely, finding.time.cost.high) = (cost, cost);
+    finding.time.whole_ns = all;
     let times = if count == 1 {
         "connection"
     } else {
@@ -76,8 +68,7 @@ fn finding(
             .count(count)
             .packets(&packets.numbers()),
     );
-    finding.verdict = Verdict::Possible;
-    finding.summary = format!(
+    finding.text.summary = format!(
         "{count} {times} to {endpoint} ended in silence: timers retransmitted data for {} in \
          total, and no ACK came. The other end is gone, or the path no longer forwards these \
          packets.",
@@ -87,7 +78,7 @@ fn finding(
         Id::ZeroWindow,
         "the silent side had neither closed its window nor ended the connection",
     ));
-    finding.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
+    finding.text.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
     finding.fix = vec![
         fix(
             "path",

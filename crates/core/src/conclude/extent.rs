@@ -55,8 +55,10 @@ fn whole_request(finding: &Finding, mean: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::evidence::blank;
+    use crate::claim::Claim;
+    use crate::conclude::word;
     use crate::exchange::wait::Owner;
+    use crate::observed::flow::Endpoint;
     use crate::registry::Id;
     use crate::report::Affected;
 
@@ -65,13 +67,14 @@ mod tests {
     /// Returns a finding on `exchanges` of 100 requests, with a cost of 4 ms for each of them.
     fn finding(exchanges: u64, share: f64) -> Finding {
         let cost = 4 * MS * exchanges;
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
         Finding {
             cost_ns: cost,
             cost_low_ns: cost,
             cost_high_ns: cost,
             share,
             affected: Affected { exchanges, of: 100 },
-            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
+            ..word::finding(Claim::blank(Id::ServerThink, Owner::Server, at))
         }
     }
 

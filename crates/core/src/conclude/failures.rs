@@ -2,12 +2,13 @@
 
 use super::Evidence;
 use crate::cause::evidence::{self, REPEATS};
+use crate::claim::Claim;
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::observed::event::{RequestFailure, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::registry::{Failing, Id};
-use crate::report::{Affected, EvidenceKind, Finding, Verdict, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::service::Ledger;
 
 /// Minimum share of failed requests, as one in this many, that matters more than any latency, if the
@@ -19,7 +20,7 @@ const MOST: u64 = 2;
 /// Returns true if so many requests fail for this reason that it comes before the latency of the
 /// others. `seen` is the number of all requests of the report: a failing service that is only a
 /// small part of the traffic is not its subject.
-pub(super) fn leads(finding: &Finding, seen: u64) -> bool {
+pub(super) fn leads(finding: &Claim, seen: u64) -> bool {
     let failed = finding.affected.exchanges;
     let part = match finding.culprit {
         Owner::Server => MANY,
@@ -43,7 +44,7 @@ struct Failed {
 }
 
 /// Adds a finding on each service of which requests fail, and on which nothing else was found.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let mut targets = evidence.targets.iter();
         let target = targets.find(|(_, at)| *at == endpoint).map(|&(id, _)| id);
@@ -58,9 +59,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
 
 /// Returns true if there is a finding on the service, which may be why requests fail. Why our own
 /// requests fail, a finding must say that names more than the place of time.
-fn is_explained(endpoint: Endpoint, findings: &[Finding], is_own: bool) -> bool {
-    let service = endpoint.to_string();
-    let mut others = findings.iter().filter(|other| other.service == service);
+fn is_explained(endpoint: Endpoint, findings: &[Claim], is_own: bool) -> bool {
+    let mut others = findings.iter().filter(|other| other.at == endpoint);
     others.any(|other| !is_own || !other.cause.cause().says_only_where)
 }
 
@@ -102,7 +102,7 @@ fn of_packets(ledger: &Ledger) -> Failed {
 }
 
 /// Returns the finding, if enough requests failed.
-fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Finding> {
+fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
     let is_many = failed.count >= REPEATS && failed.count.saturating_mul(MANY) >= failed.of;
     // In a capture, a person may have left a single response.
     let few = match failed.by {
@@ -113,8 +113,7 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Finding> {
     if failed.count == 0 || !(is_many || is_most) {
         return None;
     }
-    let mut finding = evidence::blank(Id::RequestsFail, Owner::Unknown, endpoint.to_string());
-    finding.verdict = Verdict::Possible;
+    let mut finding = Claim::blank(Id::RequestsFail, Owner::Unknown, endpoint);
     finding.affected = Affected {
         exchanges: failed.count,
         of: failed.of,
@@ -125,10 +124,10 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Finding> {
         counted(failed.of, "request", "requests"),
         failed.ways.join(", ")
     );
-    finding.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
+    finding.text.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
     finding.evidence =
         vec![crate::report::Evidence::mechanism(failed.by, text).count(failed.count)];
-    finding.overturned_by = "complete responses to the same requests".to_owned();
+    finding.text.overturned_by = "complete responses to the same requests".to_owned();
     finding.fix = vec![
         evidence::fix(
             "server",
@@ -145,7 +144,6 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::evidence::blank;
     use crate::registry::Id;
     use crate::report::Affected;
 
@@ -153,11 +151,12 @@ mod tests {
     fn failures_lead_if_they_are_many_of_their_service_and_of_all_requests() {
         let leads = |id, culprit, exchanges, of, seen| {
             let affected = Affected { exchanges, of };
-            let finding = Finding {
+            let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+            let claim = Claim {
                 affected,
-                ..blank(id, culprit, "10.0.0.2:80".to_owned())
+                ..Claim::blank(id, culprit, at)
             };
-            leads(&finding, seen)
+            leads(&claim, seen)
         };
         let error = |culprit, failed, of, seen| leads(Id::HttpError, culprit, failed, of, seen);
         assert!(error(Owner::Server, 7, 100, 100));

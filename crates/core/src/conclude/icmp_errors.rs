@@ -9,12 +9,13 @@ use super::Evidence;
 use super::blank::Blank;
 use crate::cause;
 use crate::cause::evidence::{human, median, percent};
+use crate::claim::Claim;
 use crate::connection::SetupOutcome;
 use crate::facts::icmp_errors::{Pings, Word};
 use crate::observed::flow::Endpoint;
 use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
-use crate::report::{Finding, Remark, Unit, counted};
+use crate::report::{Remark, Unit, counted};
 
 /// Maximum number of notes of one kind. A traced route or a scan causes many errors that belong
 /// together.
@@ -22,7 +23,7 @@ const MAX_NOTES: usize = 8;
 
 /// Adds findings and notes from the ICMP errors and pings of a capture. Investigations, which run a
 /// load, get none.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -33,7 +34,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     for word in words {
         if is_about(evidence, word) {
             let finding = unreachable(evidence, word);
-            if !is_known(findings, &finding, word.target) {
+            if !is_known(findings, word.target) {
                 findings.push(finding);
                 continue;
             }
@@ -82,22 +83,14 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
 }
 
 /// Returns true if a rule has already reported the host for a connection attempt.
-fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
-    let services = |known: &Finding| {
-        known
-            .service
-            .rsplit_once(':')
-            .map(|(addr, _)| addr.to_owned())
-    };
+fn is_known(findings: &[Claim], target: IpAddr) -> bool {
     findings.iter().any(|known| {
         let is_same = matches!(known.cause, Id::HostUnreachable | Id::FirewallDrop);
-        let addr = services(known).unwrap_or_default();
-        let addr = addr.trim_matches(['[', ']']);
-        is_same && (addr == target.to_string() || known.service == finding.service)
+        is_same && known.at.addr == target
     })
 }
 
-fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
+fn unreachable(evidence: &Evidence, word: &Word) -> Claim {
     let blank = Blank::default();
     let case = blank.case(Endpoint::new(word.target, 0), &evidence.facts);
     let is_v4 = word.target.is_ipv4();

@@ -2,13 +2,14 @@
 //! exchanges. Remarks say where the two disagree.
 
 use crate::cause::Case;
-use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
+use crate::cause::evidence::{self, REPEATS, human, median, percent};
+use crate::claim::{Ceiling, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
 use crate::registry::Id;
 use crate::report::{
-    Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
-    Tally as Count, Verdict, WaitSplit, counted,
+    Candidate, Disagreement, Evidence, EvidenceKind, Figures, JoinedTurns, Remark, Stage,
+    Tally as Count, WaitSplit, counted,
 };
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
@@ -64,7 +65,7 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
 /// # Errors
 /// Returns a remark instead of the finding, if the kernel shows that the waits were not the
 /// server's.
-pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
+pub(crate) fn weigh(mut finding: Claim, served: &Served) -> Result<Claim, Remark> {
     let splits = || splits(&finding, served);
     if is_contradicted(&finding, served) {
         let said: Vec<_> = splits()
@@ -90,33 +91,30 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
         }
     }
     finding.evidence.extend(shown);
-    if is_servers(&finding) && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
+    if is_servers(&finding)
+        && finding
+            .time
+            .waits
+            .iter()
+            .any(|&kind| is_renamed(kind, served))
+    {
         // The other exchanges were not joined, and may have waited for the same reason.
-        finding.verdict = Verdict::Possible;
+        finding.basis.cap(Ceiling::Renamed);
         return Ok(finding);
     }
-    match unseen {
-        // The time passed in the server's kernel, but not in its program.
-        Some(candidate) => {
-            finding.verdict = Verdict::Possible;
-            finding.candidates.insert(0, candidate);
-        }
-        None if !finding.is_contradicted()
-            && judge(&finding.evidence, 0, true) == Verdict::Proven =>
-        {
-            finding.verdict = Verdict::Proven;
-        }
-        None => {}
+    if let Some(candidate) = unseen {
+        finding.basis.cap(Ceiling::NotInProgram);
+        finding.candidates.insert(0, candidate);
     }
     Ok(finding)
 }
 
 /// Returns the waits of the finding that the server's kernel timed in many exchanges.
 fn splits<'a>(
-    finding: &Finding,
+    finding: &Claim,
     served: &'a Served,
 ) -> impl Iterator<Item = (WaitKind, &'a Split)> + use<'a> {
-    let waits = finding.waits.clone();
+    let waits = finding.time.waits.clone();
     let meant = move |(kind, split): &(WaitKind, &Split)| {
         waits.contains(kind) && split.packets.count() >= REPEATS
     };
@@ -130,13 +128,13 @@ fn splits<'a>(
 
 /// Returns true if the finding's waits are all the server's own. `qdisc-dwell` is also about the
 /// round trip: its queue is the server's, but comes after the network stack.
-fn is_servers(finding: &Finding) -> bool {
-    finding.culprit == Owner::Server && finding.waits.iter().all(|kind| KINDS.contains(kind))
+fn is_servers(finding: &Claim) -> bool {
+    finding.culprit == Owner::Server && finding.time.waits.iter().all(|kind| KINDS.contains(kind))
 }
 
 /// Returns true if the server's kernel shows that none of the finding's waits was the server's. A
 /// finding of which it confirms one kind of wait stands.
-pub(crate) fn is_contradicted(finding: &Finding, served: &Served) -> bool {
+pub(crate) fn is_contradicted(finding: &Claim, served: &Served) -> bool {
     let mut splits = splits(finding, served).peekable();
     is_servers(finding)
         && splits.peek().is_some()
@@ -149,18 +147,19 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     shown >= REPEATS && named * 2 < shown
 }
 
-fn withheld(finding: &Finding, said: &str) -> Remark {
+fn withheld(finding: &Claim, said: &str) -> Remark {
     let text = format!(
         "{}: {} is not reported although the packets alone would show it: {said}. The rest of the \
          time passed between the server's network stack and the capture point.",
-        finding.service, finding.cause
+        finding.service(),
+        finding.cause
     );
     remark("host-contradicts", text)
 }
 
 /// Returns the stages in which a cause on the server spends its time. Empty if time in a stage does
 /// not show that this cause is the reason.
-fn mechanism(finding: &Finding) -> &'static [TurnStage] {
+fn mechanism(finding: &Claim) -> &'static [TurnStage] {
     if finding.culprit == Owner::Server {
         finding.cause.cause().stages
     } else {

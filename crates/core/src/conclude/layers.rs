@@ -742,16 +742,14 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::evidence;
+    use crate::claim::Claim;
+    use crate::conclude::word;
     use crate::observed::flow::Endpoint;
 
     #[test]
     fn a_full_queue_is_the_backlogs_and_the_connections() {
-        let case = evidence::blank(
-            Id::AcceptQueueOverflow,
-            Owner::Server,
-            "127.0.0.1:80".to_owned(),
-        );
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        let case = word::finding(Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at));
         let accused = |name| {
             let line = String::new();
             let mut layer = layer(name, LayerState::NotMeasured, line, "");

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Evidence;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
+use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
 use crate::protocol::dns;
 use crate::registry::Id;
-use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit, counted};
+use crate::report::{Affected, Evidence as Shown, EvidenceKind, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
 /// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
@@ -33,7 +34,7 @@ const MAX_TOLD: usize = 8;
 
 /// Adds findings and notes on lookups without a connection. Investigations, which run a load, get
 /// none.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -68,12 +69,12 @@ fn is_all(evidence: &Evidence) -> bool {
 }
 
 /// Returns the remark that replaces a finding in a capture that is not only about lookups.
-fn remark(finding: &Finding) -> Remark {
+fn remark(finding: &Claim) -> Remark {
     Remark {
         id: APART.to_owned(),
         text: format!(
             "{} No connection followed ({}).",
-            finding.summary, finding.cause
+            finding.text.summary, finding.cause
         ),
     }
 }
@@ -84,9 +85,9 @@ fn finding(
     id: Id,
     culprit: Owner,
     lost: &Distribution,
-) -> Option<Finding> {
+) -> Option<Claim> {
     let cost = u64::try_from(lost.sum_ns()).unwrap_or(u64::MAX);
-    let total = resolved.total().max(cost).max(1);
+    let total = resolved.total().max(cost);
     if lost.is_empty() || (cost as f64) < total as f64 * MATERIAL_SHARE {
         return None;
     }
@@ -94,9 +95,9 @@ fn finding(
     let case = blank.case(Endpoint::new(resolver, dns::PORT), &evidence.facts);
     let mut finding = evidence::bare_finding(id, culprit, &case);
     finding.unit = Unit::Lookups;
-    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
-    finding.wall_ns = cost;
-    finding.share = cost as f64 / total as f64;
+    finding.time.cost_exactly(cost);
+    finding.time.wall_ns = cost;
+    finding.time.whole_ns = total;
     finding.affected = Affected {
         exchanges: lost.count(),
         of: resolved.lookups,
@@ -105,7 +106,7 @@ fn finding(
 }
 
 /// Returns the finding on queries that were retransmitted.
-fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
     let mut all = retried.lost.clone();
     all.absorb(unanswered.lost.clone());
@@ -134,8 +135,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     // A resolver that gets no answer from its own upstream servers looks the same: it does not
     // answer either.
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
-    finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
-    finding.summary = format!(
+    finding.basis = Basis::new(all.count(), has_look_alike);
+    finding.text.summary = format!(
         "Queries to the resolver {resolver}, or its answers, are lost: {} of {} waited {} (median) \
          until they were retried{}.",
         all.count(),
@@ -146,7 +147,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
             count => format!(", and {count} got no answer at all"),
         },
     );
-    finding.overturned_by =
+    finding.text.overturned_by =
         "a capture at the resolver in which the first query arrives and is answered late".into();
     finding.fix = vec![
         fix(
@@ -163,7 +164,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
 }
 
 /// Returns the finding on answers that were slow although no packet was lost.
-fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
     let mut domains: BTreeMap<u64, (Duration, BTreeSet<u64>)> = BTreeMap::new();
@@ -194,15 +195,15 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     );
     let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
     finding.evidence.push(shown.packets(&packets));
-    finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
-    finding.summary = format!(
+    finding.basis = Basis::new(late.count(), is_one_domain);
+    finding.text.summary = format!(
         "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {}: \
          it asks others first.",
         median(&late),
         late.count(),
         counted(resolved.lookups, "lookup", "lookups"),
     );
-    finding.overturned_by =
+    finding.text.overturned_by =
         "a second lookup of the same name that takes equally long: then the path is slow".into();
     finding.fix = vec![fix(
         "resolver",
@@ -212,7 +213,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
 }
 
 /// Returns the finding on answers that did not fit into a UDP datagram.
-fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let streamed = &resolved.streamed;
     let typical = streamed
         .lost
@@ -231,13 +232,13 @@ fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Optio
             streamed.name,
         ),
     ));
-    finding.verdict = evidence::judge(&finding.evidence, streamed.count(), false);
-    finding.summary = format!(
+    finding.basis = Basis::new(streamed.count(), false);
+    finding.text.summary = format!(
         "Answers of the resolver {resolver} do not fit into a datagram, and repeating the lookup \
          over TCP takes {} (median).",
         human(typical),
     );
-    finding.overturned_by = "the same answers within one datagram".into();
+    finding.text.overturned_by = "the same answers within one datagram".into();
     finding.fix = vec![fix(
         "client",
         "allow larger answers (EDNS, `options edns0`); query fewer records",

@@ -12,29 +12,14 @@ use super::blank::Blank;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
 use crate::cause::service::{Outside, Service};
 use crate::cause::{Case, Conclusion};
+use crate::claim::Claim;
 use crate::exchange::wait::WaitKind;
 use crate::observed::flow::Endpoint;
-use crate::registry::Id;
-use crate::report::{Finding, LayerState};
+use crate::report::LayerState;
 use crate::service::Ledger;
 
-/// The causes that can hold back any data. Causes that need to know which side owes a response, or
-/// what a program meant to send, are not among them.
-const SPEAKS: [Id; 10] = [
-    Id::ZeroWindow,
-    Id::ReceiveWindow,
-    Id::PacketLoss,
-    Id::RetransmissionTimeout,
-    Id::FastRetransmit,
-    Id::TailLossProbe,
-    Id::LostRetransmission,
-    Id::Reordering,
-    Id::SpuriousRetransmission,
-    Id::BandwidthLimit,
-];
-
 /// Adds the findings outside exchanges to the other findings.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
     let services = evidence.services.iter();
     let outside =
         services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
@@ -47,7 +32,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     }
 }
 
-fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Finding> {
+fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Claim> {
     let blank = Blank::default();
     let case = Case {
         ledger: &outside.ledger,
@@ -61,7 +46,7 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         Conclusion::Note(_) | Conclusion::Nothing => None,
     });
     findings
-        .filter(|finding| SPEAKS.contains(&finding.cause))
+        .filter(|finding| finding.cause.cause().holds_any_data)
         .collect()
 }
 
@@ -105,29 +90,24 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
 
 /// Computes the finding's share of the service's whole time, and drops the finding if the share is
 /// too small: a lost segment of a greeting is negligible next to a thousand requests.
-fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
+fn weigh(mut finding: Claim, service: &Service, outside: &Outside) -> Option<Claim> {
     let all = service
         .ledger
         .total()
         .saturating_add(outside.ledger.total());
-    finding.share = (finding.cost_ns as f64 / all.max(1) as f64).min(1.0);
-    finding.predicted = None;
-    (finding.share >= MATERIAL_SHARE).then_some(finding)
+    finding.time.whole_ns = all;
+    finding.time.predicted = None;
+    (finding.time.share() >= MATERIAL_SHARE).then_some(finding)
 }
 
 /// Merges two findings on the same cause of the same service. The one with the higher cost stays,
 /// and gets the other's evidence.
-fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
+fn join(findings: &mut Vec<Claim>, finding: Claim) {
     let same = findings
         .iter_mut()
-        .find(|known| known.cause == finding.cause && known.service == finding.service);
-    let Some(known) = same else {
-        findings.push(finding);
-        return;
-    };
-    if finding.cost_ns > known.cost_ns {
-        core::mem::swap(known, &mut finding);
+        .find(|known| known.cause == finding.cause && known.at == finding.at);
+    match same {
+        Some(known) => known.join(finding),
+        None => findings.push(finding),
     }
-    known.verdict = known.verdict.max(finding.verdict);
-    known.evidence.append(&mut finding.evidence);
 }

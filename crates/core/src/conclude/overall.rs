@@ -198,7 +198,9 @@ fn caveats(report: &Report, subject: &Ledger, unexplained_share: f64) -> Vec<Cav
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::evidence::blank;
+    use crate::claim::Claim;
+    use crate::conclude::word;
+    use crate::observed::flow::Endpoint;
     use crate::registry::Id;
     use crate::report::{
         Account, Booking, Capacity, CapacityLimit, Capture, LoadLevel, Location, Remark,
@@ -218,8 +220,13 @@ mod tests {
         report
     }
 
+    fn blank(id: Id, culprit: Owner) -> Finding {
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        word::finding(Claim::blank(id, culprit, at))
+    }
+
     fn place(culprit: Owner, shape: Shape) -> Finding {
-        let mut place = blank(Id::TimeInServer, culprit, "10.0.0.2:80".to_owned());
+        let mut place = blank(Id::TimeInServer, culprit);
         place.location = Some(Location {
             certainty: Verdict::Strong,
             because: String::new(),
@@ -285,12 +292,12 @@ mod tests {
     #[test]
     fn a_cause_that_only_says_where_is_no_cause_found() {
         let mut report = report(5, 0.0);
-        let only_where = blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned());
+        let only_where = blank(Id::ServerThink, Owner::Server);
         assert!(only_where.cause.cause().says_only_where);
         report.findings = vec![only_where];
         let result = |report: &Report| overall(report, &Ledger::default()).result;
         assert_eq!(result(&report), OverallResult::Located);
-        let why = blank(Id::NagleDelayedAck, Owner::Server, "10.0.0.2:80".to_owned());
+        let why = blank(Id::NagleDelayedAck, Owner::Server);
         report.findings.push(why);
         assert_eq!(result(&report), OverallResult::CauseFound);
     }

@@ -1,13 +1,13 @@
 //! The order of findings on special cases, which come before the findings on the general cause.
 
+use crate::claim::Claim;
 use crate::registry::Id;
-use crate::report::Finding;
 
 /// Moves each finding on a special case before the finding on its general cause. Example: if
 /// connection setup is slow for a known reason, this reason comes before the number of connections,
 /// even if all connections together cost more. Likewise, slow start comes after the finding that
 /// makes it matter.
-pub(super) fn put_first(findings: &mut Vec<Finding>) {
+pub(super) fn put_first(findings: &mut Vec<Claim>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {
         let behind = findings
@@ -15,7 +15,7 @@ pub(super) fn put_first(findings: &mut Vec<Finding>) {
             .enumerate()
             .skip(at + 1)
             .find(|(_, finding)| {
-                finding.service == general.service
+                finding.at == general.at
                     && finding.cause.cause().particular_to.contains(&general.cause)
             });
         if let Some((from, _)) = behind {
@@ -29,8 +29,8 @@ pub(super) fn put_first(findings: &mut Vec<Finding>) {
 /// Moves the finding on requests that wait in the client behind the cause that takes most of the
 /// exchanges' time. That cause keeps the connections busy, so requests find none free. Causes that
 /// may be necessary work do not count: against them, only more connections help.
-pub(super) fn put_queue_behind(findings: &mut Vec<Finding>, is_most: impl Fn(&Finding) -> bool) {
-    let is_queue = |finding: &Finding| finding.cause == Id::ClientQueue;
+pub(super) fn put_queue_behind(findings: &mut Vec<Claim>, is_most: impl Fn(&Claim) -> bool) {
+    let is_queue = |finding: &Claim| finding.cause == Id::ClientQueue;
     let Some(from) = findings.iter().position(is_queue) else {
         return;
     };
@@ -38,9 +38,9 @@ pub(super) fn put_queue_behind(findings: &mut Vec<Finding>, is_most: impl Fn(&Fi
         let cause = finding.cause.cause();
         findings
             .get(from)
-            .is_some_and(|queue| queue.service == finding.service)
+            .is_some_and(|queue| queue.at == finding.at)
             && !cause.may_be_work
-            && !finding.locates
+            && !finding.locates()
             && is_most(finding)
     });
     if let Some(root) = root {

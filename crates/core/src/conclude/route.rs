@@ -3,12 +3,11 @@
 use core::time::Duration;
 
 use crate::cause::evidence::human;
+use crate::claim::Claim;
 use crate::facts::Facts;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::registry::RouteProperty;
-use crate::report::{
-    Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route, counted,
-};
+use crate::report::{Evidence, EvidenceKind, Hop, HopState, Layer, LayerState, Route, counted};
 use crate::route::alike;
 
 /// Minimum share of the path's delay that must arise between two hops for these hops to be
@@ -159,8 +158,9 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
     }
 }
 
-/// Adds evidence from the trace to findings on loss or delay on the path.
-pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
+/// Adds evidence from the trace to claims on loss or delay on the path. It shows where, and not the
+/// cause, so no claim is judged on it.
+pub(super) fn support(claims: &mut [Claim], facts: &Facts) {
     let Some(route) = facts.route.route() else {
         return;
     };
@@ -168,8 +168,8 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let loss = heavy_loss(&route, &hops);
     let is_lossy = whose(&route, &hops, echoes(facts)).0 == LayerState::Accused;
     let (delay, loss) = (step(&hops), loss.filter(|_| is_lossy));
-    for finding in findings {
-        let text = finding
+    for claim in claims {
+        let text = claim
             .cause
             .cause()
             .route
@@ -179,7 +179,7 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
             });
         let text = text.map(|text| format!("a trace of the route before the load: {text}"));
         let evidence = text.map(|text| Evidence::circumstance(EvidenceKind::Wire, text));
-        finding.evidence.extend(evidence);
+        claim.inherited.extend(evidence);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod errno;
 mod names;
+mod option;
 mod value;
 
 use core::time::Duration;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
+pub(crate) use option::SocketOption;
 
 /// `SOL_SOCKET`.
 pub(crate) const SOL_SOCKET: i32 = 1;

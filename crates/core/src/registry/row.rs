@@ -3,6 +3,7 @@
 use super::Id;
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::Stage;
+use crate::observed::syscall::SocketOption;
 
 /// A row of the registry: a cause of latency with its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,8 @@ pub struct Cause {
     pub(crate) particular_to: &'static [Id],
     /// The finding of a traced route that supports the cause.
     pub(crate) route: Option<RouteProperty>,
-    /// The socket option that decides whether the cause applies.
+    /// The socket option that decides whether the cause applies: only where `TCP_NODELAY` is off, or
+    /// `TCP_CORK` is on.
     pub(crate) option: Option<SocketOption>,
     /// What fails while the cause lasts, so that its time is not what matters.
     pub(crate) fails: Option<Failing>,
@@ -39,6 +41,11 @@ pub struct Cause {
     pub is_between_exchanges: bool,
     /// True if the cause costs nothing: what it names looks like a fault and is none.
     pub is_free: bool,
+    /// True if the cause can hold back any data, and not only requests and responses. Causes that
+    /// need to know which side owes a response, or what a program meant to send, cannot.
+    pub(crate) holds_any_data: bool,
+    /// True if a finding on the cause describes a peer that no longer acknowledges anything.
+    pub(crate) tells_dead_peer: bool,
     /// True if the time may be necessary work. The latency without such a cause cannot be
     /// predicted.
     pub(crate) may_be_work: bool,
@@ -87,15 +94,6 @@ pub(crate) enum RouteProperty {
     Loss,
     /// A hop at which most of the delay begins.
     Delay,
-}
-
-/// A socket option that decides whether a cause applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketOption {
-    /// `TCP_NODELAY`: the cause applies only where it is off.
-    NoDelay,
-    /// `TCP_CORK`: the cause applies only where it is on.
-    Cork,
 }
 
 /// A layer that a cause can belong to.
@@ -154,6 +152,8 @@ pub(super) const PLAIN: Cause = Cause {
     is_place: false,
     is_between_exchanges: false,
     is_free: false,
+    holds_any_data: false,
+    tells_dead_peer: false,
     may_be_work: false,
     says_only_where: false,
     manner: "",

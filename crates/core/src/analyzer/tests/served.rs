@@ -5,7 +5,7 @@ mod renamed;
 use core::time::Duration;
 
 use super::*;
-use crate::cause::evidence::blank;
+use crate::claim::Claim;
 use crate::conclude::kernel_join::{self, weigh};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{LoadCluster, PhaseStart};
@@ -359,12 +359,14 @@ fn a_finding_is_contradicted_only_if_all_of_its_waits_are() {
         (vec![WaitKind::ServerThink, WaitKind::ResponseHeld], false),
         (vec![WaitKind::RoundTrip], false),
     ] {
-        let finding = Finding {
-            waits,
-            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
-        };
-        let found = kernel_join::is_contradicted(&finding, &served);
-        assert_eq!(found, is_contradicted, "{:?}", finding.waits);
+        let mut claim = Claim::blank(
+            Id::ServerThink,
+            Owner::Server,
+            Endpoint::new([10, 0, 0, 2].into(), 80),
+        );
+        claim.time.waits = waits;
+        let found = kernel_join::is_contradicted(&claim, &served);
+        assert_eq!(found, is_contradicted, "{:?}", claim.time.waits);
     }
 }
 
@@ -390,15 +392,18 @@ fn turns_that_share_an_exchange_are_not_joined() {
 /// time, although its kernel had sent the response.
 #[test]
 fn what_a_device_keeps_is_not_taken_back() {
-    let thinking = report(40_000, false, |arrived| thought(arrived, 40_000));
-    let mut finding = only(&thinking).clone();
+    let mut claim = Claim::blank(
+        Id::ServerThink,
+        Owner::Server,
+        Endpoint::new([10, 0, 0, 2].into(), 80),
+    );
     let mut served = Served::default();
     for _ in 0..EXCHANGES {
         served.add_exchange(&mut exchange(40_000), Some(thought(WAY, 100)));
     }
-    assert!(weigh(finding.clone(), &served).is_err());
-    finding.waits.push(WaitKind::RoundTrip);
-    assert!(weigh(finding, &served).is_ok());
+    assert!(weigh(claim.clone(), &served).is_err());
+    claim.time.waits.push(WaitKind::RoundTrip);
+    assert!(weigh(claim, &served).is_ok());
 }
 
 #[test]

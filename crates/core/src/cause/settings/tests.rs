@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::cause::evidence::{Measures, blank};
+use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
+use crate::claim::{Basis, Claim};
+use crate::conclude::word;
 use crate::observed::event::{ListenerSample, SourceLocation};
 use crate::report::Evidence;
+use crate::report::Verdict;
 use crate::service::{Ledger, Stretches, Uploads};
 
 const NONE: Measured = Measured {
@@ -605,14 +608,15 @@ fn settings_of_another_server_explain_nothing() {
     assert!(of(None).is_empty());
 }
 
-fn finding(cause: Id, fixes: &[&str]) -> Finding {
-    let mut finding = blank(cause, Owner::Server, subject().to_string());
-    finding.verdict = Verdict::Strong;
+fn finding(cause: Id, fixes: &[&str]) -> Claim {
+    let mut finding = Claim::blank(cause, Owner::Server, subject());
+    finding.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
+    finding.basis = Basis::new(100, false);
     finding.fix = fixes.iter().map(|change| fix("server", *change)).collect();
     finding
 }
 
-fn told(finding: Finding, facts: &Facts, measured: Measured) -> Finding {
+fn told(finding: Claim, facts: &Facts, measured: Measured) -> Claim {
     let empty = Empty::default();
     let case = empty.case(facts, Some(TargetId::Subject));
     match explained(Conclusion::Finding(Box::new(finding)), &case, || measured) {
@@ -645,8 +649,8 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
             )
         ]
     );
-    let [piece] = finding.evidence.as_slice() else {
-        panic!("one piece: {:?}", finding.evidence);
+    let [_, piece] = finding.evidence.as_slice() else {
+        panic!("one more piece: {:?}", finding.evidence);
     };
     let expected = Evidence::circumstance(
         EvidenceKind::Configuration,
@@ -655,8 +659,8 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
     );
     let place = Some("/etc/nginx/conf.d/x.conf:12".to_owned());
     assert_eq!(*piece, expected.at(place));
-    assert_eq!(finding.verdict, Verdict::Strong);
-    let accused = accused(&facts, &[finding]);
+    assert_eq!(finding.verdict(), Verdict::Strong);
+    let accused = accused(&facts, &[word::finding(finding)]);
     assert_eq!(accused[0].1, Id::ConnectionNotReused);
 }
 
@@ -679,13 +683,14 @@ fn advice_that_names_no_directive_stays_behind_the_line_to_change() {
 fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
     let mut facts = facts(&[("listen deferred", "off")]);
     let against = told(finding(Id::DeferAccept, &[]), &facts, NONE);
-    assert_eq!(against.verdict, Verdict::Possible);
-    assert_eq!(against.witnesses[0].says, Says::Contradicts);
-    assert!(against.evidence.is_empty() && against.overturned_by.contains("no `deferred`"));
+    assert_eq!(against.verdict(), Verdict::Possible);
+    assert_eq!(against.basis.against, [EvidenceKind::Configuration]);
+    assert_eq!(against.evidence.len(), 1);
+    assert!(against.text.overturned_by.contains("no `deferred`"));
     facts.configuration[0].is_newer_than_process = Some(true);
     let silent = told(finding(Id::DeferAccept, &[]), &facts, NONE);
     assert_eq!(
-        (silent.verdict, silent.witnesses.len()),
+        (silent.verdict(), silent.basis.against.len()),
         (Verdict::Strong, 0)
     );
 }
@@ -740,7 +745,7 @@ fn doubt_and_defaults_are_told() {
         ..Facts::default()
     };
     let finding = told(finding(Id::CompressionCost, &[]), &facts, NONE);
-    let text = &finding.evidence[0].text;
+    let text = &finding.evidence.last().expect("a setting").text;
     assert!(text.contains("not certain: two servers"), "{text}");
     let mut default = line("proxy_http_version", "1.0");
     default.set_at = None;

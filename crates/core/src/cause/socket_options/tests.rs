@@ -1,8 +1,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::evidence::blank;
 use crate::cause::settings::tests::{Empty, subject};
+use crate::claim::{Basis, Claim};
 use crate::facts::Facts;
 use crate::facts::KernelFacts;
 use crate::observed::event::{ListenerSample, TargetId};
@@ -11,6 +11,7 @@ use crate::observed::syscall::{
     Accepted, Argument, CalledSocket, Caller, Request, SocketCall, SocketKind,
 };
 use crate::observed::time::Timestamp;
+use crate::report::Verdict;
 
 /// Number of connections.
 const ALL: u64 = 4;
@@ -81,9 +82,9 @@ fn listening(queued: u32, limit: u32, somaxconn: u32) -> ListenerSample {
 }
 
 /// Returns a strong finding, with general advice, after the calls were compared with it.
-fn compared(cause: Id, facts: &Facts, affected: u64, fixes: &[&str]) -> Finding {
-    let mut finding = blank(cause, Owner::Server, subject().to_string());
-    finding.verdict = Verdict::Strong;
+fn compared(cause: Id, facts: &Facts, affected: u64, fixes: &[&str]) -> Claim {
+    let mut finding = Claim::blank(cause, Owner::Server, subject());
+    finding.basis = Basis::new(100, false);
     finding.affected.exchanges = affected;
     finding.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
     finding.fix = fixes.iter().map(|change| fix("server", *change)).collect();
@@ -95,7 +96,7 @@ fn compared(cause: Id, facts: &Facts, affected: u64, fixes: &[&str]) -> Finding 
     }
 }
 
-fn changes(finding: &Finding) -> Vec<(&str, &str)> {
+fn changes(finding: &Claim) -> Vec<(&str, &str)> {
     let fixes = finding.fix.iter();
     fixes
         .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
@@ -106,10 +107,11 @@ fn changes(finding: &Finding) -> Vec<(&str, &str)> {
 fn an_option_that_was_set_in_time_contradicts_a_hold() {
     let set = facts(Accepted::default(), &[(6, 1, &[1], 0)]);
     let finding = compared(Id::NagleRoundTrip, &set, 40, &[]);
-    assert_eq!(finding.verdict, Verdict::Possible);
-    assert_eq!(finding.witnesses[0].says, Says::Contradicts);
+    assert_eq!(finding.verdict(), Verdict::Possible);
+    assert_eq!(finding.basis.against, [EvidenceKind::ForeignSocket]);
     assert!(
         finding
+            .text
             .overturned_by
             .contains("nginx[12] accepted 4 connections")
     );
@@ -124,18 +126,18 @@ fn an_option_that_was_set_late_explains_only_the_first_requests() {
         ALL,
         &["set TCP_NODELAY on each"],
     );
-    assert_eq!(first.verdict, Verdict::Strong);
+    assert_eq!(first.verdict(), Verdict::Strong);
     let change = "set TCP_NODELAY before the first write to each connection";
     assert_eq!(changes(&first), [("nginx[12]", change)]);
     let all = compared(Id::NagleDelayedAck, &late, ALL * 9, &[]);
-    assert_eq!(all.verdict, Verdict::Possible);
+    assert_eq!(all.verdict(), Verdict::Possible);
 }
 
 #[test]
 fn an_option_that_nobody_set_is_part_of_the_mechanism_and_advice_on_it_goes() {
     let none = facts(Accepted::default(), &[]);
     let finding = compared(Id::NagleDelayedAck, &none, 9, &["set TCP_NODELAY"]);
-    assert_eq!(finding.verdict, Verdict::Proven);
+    assert_eq!(finding.verdict(), Verdict::Proven);
     assert!(finding.evidence[1].text.contains("on none of them"));
     assert_eq!(finding.fix.len(), 1);
     let tuned = compared(
@@ -144,7 +146,7 @@ fn an_option_that_nobody_set_is_part_of_the_mechanism_and_advice_on_it_goes() {
         9,
         &["do not set SO_SNDBUF", "tcp_wmem"],
     );
-    assert_eq!(tuned.verdict, Verdict::Strong);
+    assert_eq!(tuned.verdict(), Verdict::Strong);
     assert_eq!(changes(&tuned), [("server", "tcp_wmem")]);
     let only = compared(Id::SendBuffer, &none, 9, &["do not set SO_SNDBUF"]);
     assert_eq!(only.fix.len(), 1, "some advice stays");
@@ -186,7 +188,7 @@ fn who_set_an_option_is_named_with_its_value() {
 fn a_line_of_the_configuration_is_better_advice_than_the_call() {
     let set = facts(Accepted::default(), &[(1, 7, &[8192], 0)]);
     let empty = Empty::default();
-    let mut finding = blank(Id::SendBuffer, Owner::Server, subject().to_string());
+    let mut finding = Claim::blank(Id::SendBuffer, Owner::Server, subject());
     finding.fix = vec![fix("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
     let piece = Evidence::circumstance(EvidenceKind::Configuration, "nginx has sndbuf");
     finding.evidence = vec![piece];
@@ -213,14 +215,14 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
         ..Facts::default()
     };
     let short = of(&sampled(listening(6, 5, 4096)));
-    assert_eq!(short.verdict, Verdict::Proven);
+    assert_eq!(short.verdict(), Verdict::Proven);
     assert!(short.evidence[1].text.contains("somaxconn allows 4096"));
     assert_eq!(
         changes(&short),
         [("the program", "raise the backlog of listen() above 5")]
     );
     let cut = of(&sampled(listening(0, 128, 128)));
-    assert_eq!(cut.verdict, Verdict::Strong, "it was not seen full");
+    assert_eq!(cut.verdict(), Verdict::Strong, "it was not seen full");
     assert!(
         changes(&cut)[0]
             .1
@@ -247,9 +249,9 @@ fn a_listener_without_the_option_contradicts() {
         ..Accepted::default()
     };
     let supported = compared(Id::DeferAccept, &facts(deferred, &[]), 9, &[]);
-    assert_eq!(supported.verdict, Verdict::Proven);
+    assert_eq!(supported.verdict(), Verdict::Proven);
     let not = compared(Id::DeferAccept, &facts(Accepted::default(), &[]), 9, &[]);
-    assert_eq!(not.verdict, Verdict::Possible);
+    assert_eq!(not.verdict(), Verdict::Possible);
     let open = Accepted {
         fastopen: 16,
         ..Accepted::default()

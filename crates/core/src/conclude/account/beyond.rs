@@ -6,9 +6,10 @@ use core::time::Duration;
 
 use crate::cause::Case;
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
@@ -28,7 +29,7 @@ pub(super) struct Beyond {
 
 impl Beyond {
     /// Returns the time outside the exchanges of the case's service, by place.
-    pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
+    pub(super) fn all(case: &Case<'_>, findings: &[Claim]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
         let tallies = [(Place::Path, late), (Place::Unknown, timers)];
@@ -42,12 +43,15 @@ impl Beyond {
 
     /// Returns the time at one place, if it matters to the client. The costs of `findings` are
     /// subtracted.
-    fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
-        let service = case.endpoint.to_string();
-        let own = findings.iter().filter(|finding| finding.service == service);
+    fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Claim]) -> Option<Self> {
+        let own = findings
+            .iter()
+            .filter(|finding| finding.at == case.endpoint);
         // Findings on the server claim time within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
-        let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
+        let claimed = claims.fold(0, |sum: u64, finding| {
+            sum.saturating_add(finding.time.cost.likely)
+        });
         let count = case.ledger.counts.count.max(1);
         let least = case.round_trip().unwrap_or_default();
         let ways = nanos(least).saturating_mul(count);

@@ -11,12 +11,11 @@ use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
 use crate::cause::served;
+use crate::claim::Claim;
 use crate::conclude::lookups::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
-use crate::report::{
-    Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
-};
+use crate::report::{Affected, Booking, Evidence, EvidenceKind, Fix, Location, Shape, Verdict};
 use crate::service::Place;
 
 /// Returns a finding for each place of a service whose unclaimed time matters. `whole` is the time
@@ -26,9 +25,9 @@ pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
     whole: u128,
-    findings: &[Finding],
-    certainty: impl Fn(&Finding) -> (Verdict, String),
-) -> Vec<Finding> {
+    findings: &[Claim],
+    certainty: impl Fn(&Claim) -> (Verdict, String),
+) -> Vec<Claim> {
     let beyond = Beyond::all(case, findings);
     let beyond = |spot: &Spot| beyond.iter().find(|beyond| beyond.is_in(spot.place));
     let material = SPOTS.iter().filter(|spot| {
@@ -65,10 +64,10 @@ fn is_work(spot: &Spot, case: &Case<'_>) -> bool {
 }
 
 /// Returns a finding on time whose place is not known. Its figures are not filled in yet.
-pub(crate) fn unknown(case: &Case<'_>) -> Finding {
+pub(crate) fn unknown(case: &Case<'_>) -> Claim {
     let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
-    "The latency changed, and no finding explains why".clone_into(&mut finding.title);
-    finding.summary = format!(
+    "The latency changed, and no finding explains why".clone_into(&mut finding.text.title);
+    finding.text.summary = format!(
         "An experiment changed the latency of requests to {}, and no finding explains it.",
         case.endpoint
     );
@@ -77,11 +76,11 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
 
 /// Returns the finding on a name of the run that took long to resolve. Each process that connects
 /// resolves the name once, and no request's latency includes this time.
-pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
+pub(crate) fn resolution(case: &Case<'_>) -> Option<Claim> {
     let mut resolutions = case.facts.resolutions.iter();
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
     let mut finding = evidence::bare_finding(Id::TimeInResolver, Owner::Resolver, case);
-    finding.summary = format!(
+    finding.text.summary = format!(
         "Resolving {} took {} with this host's own resolver. Clients that do not have the name in \
          a cache wait for as long before their first request.",
         slow.name,
@@ -98,7 +97,7 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
         share: 0.0,
         shape: None,
     });
-    finding.next = vec![evidence::fix(
+    finding.text.next = vec![evidence::fix(
         "client",
         format!(
             "`dig +stats {}` at each resolver of /etc/resolv.conf, several times",
@@ -114,7 +113,7 @@ fn finding(
     booked: &Booked<'_>,
     whole: u128,
     beyond: Option<&Beyond>,
-) -> Finding {
+) -> Claim {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
     let unclaimed = sum(bookings.iter().copied(), |b| b.unclaimed_ns);
@@ -128,10 +127,10 @@ fn finding(
     let whole = whole + u128::from(late) + u128::from(ways);
     let share = cost as f64 / whole.max(1) as f64;
     let mut finding = evidence::bare_finding(spot.id, spot.culprit(&bookings), case);
-    finding.waits = kinds(&bookings);
-    finding.cost_ns = cost;
-    finding.cost_high_ns = cost;
-    finding.share = share.min(1.0);
+    finding.time.waits = kinds(&bookings);
+    finding.time.cost.likely = cost;
+    finding.time.cost.high = cost;
+    finding.time.whole_ns = u64::try_from(whole).unwrap_or(u64::MAX);
     finding.affected = affected(spot, booked, count, beyond);
     finding.location = Some(Location {
         certainty: Verdict::Possible,
@@ -141,7 +140,7 @@ fn finding(
         share: booked_share,
         shape,
     });
-    finding.summary = summary(spot, case, mean, share, shape);
+    finding.text.summary = summary(spot, case, mean, share, shape);
     finding.evidence.extend(beyond.map(Beyond::evidence));
     if unclaimed > 0 {
         finding.evidence.push(within(spot, case, &bookings, count));
@@ -153,7 +152,7 @@ fn finding(
     if spot.place.is_some() {
         finding.exemplars = ledger.latency.slowest.exemplars();
     }
-    finding.next = next(spot, case);
+    finding.text.next = next(spot, case);
     finding
 }
 

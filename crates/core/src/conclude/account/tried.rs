@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
+use crate::claim::Claim;
+use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
+use crate::report::{Evidence, EvidenceKind, ExperimentOutcome};
 
 /// Minimum cost of a finding that explains an experiment, as a share of the experiment's effect.
 const EXPLAINED: f64 = 0.5;
@@ -14,21 +16,21 @@ const EXPLAINED: f64 = 0.5;
 /// finding in `places`; if there is none, `bare` makes one.
 pub(crate) fn tried(
     experiments: &[ExperimentOutcome],
-    service: &str,
-    causes: &[Finding],
-    places: &mut Vec<Finding>,
-    bare: impl Fn() -> Finding,
+    at: Endpoint,
+    causes: &[Claim],
+    places: &mut Vec<Claim>,
+    bare: impl Fn() -> Claim,
 ) {
     for outcome in experiments {
         if outcome.target != "subject" || !is_material(outcome) || is_explained(outcome, causes) {
             continue;
         }
-        let at = places.iter().position(|place| place.service == service);
-        let at = at.unwrap_or_else(|| {
+        let known = places.iter().position(|place| place.at == at);
+        let known = known.unwrap_or_else(|| {
             places.push(bare());
             places.len() - 1
         });
-        if let Some(place) = places.get_mut(at) {
+        if let Some(place) = places.get_mut(known) {
             place.evidence.push(evidence(outcome));
         }
     }
@@ -43,11 +45,11 @@ fn is_material(outcome: &ExperimentOutcome) -> bool {
         && saved as f64 >= outcome.control.mean as f64 * MATERIAL_SHARE
 }
 
-fn is_explained(outcome: &ExperimentOutcome, causes: &[Finding]) -> bool {
+fn is_explained(outcome: &ExperimentOutcome, causes: &[Claim]) -> bool {
     causes.iter().any(|cause| {
         let tried = |evidence: &Evidence| evidence.kind == EvidenceKind::Intervention;
-        let each = cause.cost_ns / cause.affected.of.max(1);
-        cause.evidence.iter().any(tried) || each as f64 >= gain(outcome) as f64 * EXPLAINED
+        let each = cause.time.cost.likely / cause.affected.of.max(1);
+        cause.all_evidence().any(tried) || each as f64 >= gain(outcome) as f64 * EXPLAINED
     })
 }
 

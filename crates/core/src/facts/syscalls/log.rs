@@ -3,8 +3,9 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{MAX_SOCKETS, SocketOption};
+use super::MAX_SOCKETS;
 use crate::observed::flow::Endpoint;
+use crate::observed::syscall::SocketOption;
 use crate::observed::syscall::{Accepted, CalledSocket, Request, SocketCall};
 use crate::observed::time::Timestamp;
 use crate::report::{PicturedCall, PicturedSocket};

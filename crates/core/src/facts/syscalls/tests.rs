@@ -1,5 +1,5 @@
 use super::*;
-use crate::observed::syscall::Caller;
+use crate::observed::syscall::{Argument, Caller};
 
 fn end(port: u16) -> Endpoint {
     Endpoint::new([127, 0, 0, 1].into(), port)

@@ -5,8 +5,10 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cause::evidence::blank;
+use crate::claim::Claim;
+use crate::conclude::word;
 use crate::exchange::wait::Owner;
+use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{
     Cluster, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
@@ -371,11 +373,11 @@ fn nagle() -> Finding {
             curve: Vec::new(),
             outside_ns: 0,
         }),
-        ..blank(
+        ..word::finding(Claim::blank(
             Id::NagleDelayedAck,
             Owner::Server,
-            "10.77.0.2:8080".to_owned(),
-        )
+            Endpoint::new([10, 77, 0, 2].into(), 8080),
+        ))
     }
 }
 

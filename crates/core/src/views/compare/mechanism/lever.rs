@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::wait::Owner;
-use crate::registry::SocketOption;
+use crate::observed::syscall::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
 /// Minimum share of the samples that must show an option for it to be in force. It is less than 1,
@@ -91,6 +91,7 @@ fn sockets(
             share(old) > NOT_IN_FORCE && share(new) < share(old) / 2.0,
             "TCP_CORK is now off",
         ),
+        _ => return None,
     };
     let whose = if is_own {
         "our sockets"
@@ -115,6 +116,7 @@ fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<T
         .filter_map(|group| match option {
             SocketOption::NoDelay => group.nodelay,
             SocketOption::Cork => group.cork,
+            _ => None,
         })
         .filter(|tally| tally.of > 0)
         .reduce(|sum, tally| Tally {

@@ -1,12 +1,12 @@
-//! The kinds of evidence on a finding: which of them support it, and which contradict it.
+//! The kinds of evidence on a claim: which of them support it, and which contradict it.
 
-use crate::cause::service::Service;
+use crate::claim::Claim;
+use crate::conclude::judge::Watched;
 use crate::conclude::kernel_join;
 use crate::exchange::wait::WaitKind;
-use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
-use crate::report::{EvidenceKind, Finding, Says, Witness};
+use crate::report::{EvidenceKind, Says, Witness};
 
 const KINDS: [EvidenceKind; 7] = [
     EvidenceKind::Wire,
@@ -18,21 +18,16 @@ const KINDS: [EvidenceKind; 7] = [
     EvidenceKind::Intervention,
 ];
 
-/// Returns for each kind of evidence whether it supports or contradicts `finding`, is silent on it,
+/// Returns for each kind of evidence whether it supports or contradicts `claim`, is silent on it,
 /// or is not available.
-pub(crate) fn witnesses(
-    finding: &Finding,
-    service: Option<&Service>,
-    facts: &Facts,
-    has_packets: bool,
-) -> Vec<Witness> {
+pub(super) fn witnesses(claim: &Claim, watched: &Watched<'_>) -> Vec<Witness> {
     let says = |kind| {
-        let mut pieces = finding.evidence.iter().filter(|piece| piece.kind == kind);
-        if is_against(kind, finding, service, facts) {
+        let mut pieces = claim.all_evidence().filter(|piece| piece.kind == kind);
+        if is_against(kind, claim, watched) {
             Says::Contradicts
         } else if pieces.next().is_some() {
             Says::Supports
-        } else if is_available(kind, facts, has_packets) {
+        } else if is_available(kind, watched) {
             Says::Silent
         } else {
             Says::NotAvailable
@@ -45,9 +40,10 @@ pub(crate) fn witnesses(
     KINDS.into_iter().map(witness).collect()
 }
 
-fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
+fn is_available(kind: EvidenceKind, watched: &Watched<'_>) -> bool {
+    let facts = watched.facts;
     match kind {
-        EvidenceKind::Wire => has_packets,
+        EvidenceKind::Wire => watched.has_packets,
         EvidenceKind::OwnSocket => facts.loads.baseline(TargetId::Subject).is_some(),
         EvidenceKind::ForeignSocket => !facts.sockets.is_empty() || facts.calls.tally.is_some(),
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
@@ -60,24 +56,19 @@ fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
     }
 }
 
-fn is_against(
-    kind: EvidenceKind,
-    finding: &Finding,
-    service: Option<&Service>,
-    facts: &Facts,
-) -> bool {
+fn is_against(kind: EvidenceKind, claim: &Claim, watched: &Watched<'_>) -> bool {
     match kind {
         // Settings and calls are compared with the rule's own figures, which are not known here.
         EvidenceKind::Configuration | EvidenceKind::ForeignSocket => {
-            let mut told = finding.witnesses.iter();
-            told.any(|told| told.kind == kind && told.says == Says::Contradicts)
+            claim.basis.against.contains(&kind)
         }
         EvidenceKind::KernelTrace => {
-            service.is_some_and(|service| kernel_join::is_contradicted(finding, &service.served))
+            let service = watched.service;
+            service.is_some_and(|service| kernel_join::is_contradicted(claim, &service.served))
         }
         EvidenceKind::Intervention => {
-            let is_held = finding.waits.contains(&WaitKind::ResponseHeld);
-            let outcomes = facts.loads.outcomes(TargetId::Subject);
+            let is_held = claim.time.waits.contains(&WaitKind::ResponseHeld);
+            let outcomes = watched.facts.loads.outcomes(TargetId::Subject);
             let mut tried = outcomes
                 .iter()
                 .filter(|outcome| outcome.experiment == Experiment::QuickAck && !outcome.is_blind);

@@ -1,47 +1,52 @@
-//! The certainty that a finding names the right owner of its time, whatever the cause.
+//! The certainty that a claim names the right owner of its time, whatever the cause.
 
 use crate::cause::service::Service;
+use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
-use crate::report::{EvidenceKind, Finding, Verdict};
+use crate::report::{EvidenceKind, Verdict};
 
 /// A place is proven if the server's kernel timed at least this part of the packets' wait as its
 /// own.
 const WITNESSED: f64 = 0.8;
 
-/// Returns the certainty of the place of `finding`, and the best evidence for this place.
-pub(crate) fn certainty(
-    finding: &Finding,
-    service: Option<&Service>,
-    facts: &Facts,
-    is_from_packets: bool,
-) -> (Verdict, String) {
-    let (sure, because) = witness(finding, service, facts, is_from_packets);
+/// What was observed of a claim's service, apart from the claim.
+pub(super) struct Watched<'a> {
+    pub(super) service: Option<&'a Service>,
+    pub(super) facts: &'a Facts,
+    /// True if the service is known from packets.
+    pub(super) has_packets: bool,
+    /// True if the packets' timestamps are artificial.
+    pub(super) is_drawn: bool,
+}
+
+/// Returns the certainty of the place of `claim`, and the best evidence for this place.
+pub(super) fn certainty(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
+    let (sure, because) = witness(claim, watched);
     // Evidence of the cause is also evidence of the place.
-    if finding.verdict > sure {
+    if claim.verdict_on_place() > sure {
         return (
-            finding.verdict,
+            claim.verdict_on_place(),
             "the evidence of the cause shows it".to_owned(),
         );
     }
     (sure, because)
 }
 
-fn witness(
-    finding: &Finding,
-    service: Option<&Service>,
-    facts: &Facts,
-    is_from_packets: bool,
-) -> (Verdict, String) {
-    let Some(service) = service else {
+fn witness(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
+    if watched.is_drawn {
+        let because = "the timestamps are artificial".to_owned();
+        return (Verdict::Possible, because);
+    }
+    let Some(service) = watched.service else {
         return (Verdict::Possible, "no exchange was seen".to_owned());
     };
-    if finding.culprit == Owner::Server && is_timed_by_host(finding, service) {
+    if claim.culprit == Owner::Server && is_timed_by_host(claim, service) {
         let because = "the server's own kernel timed it".to_owned();
         return (Verdict::Proven, because);
     }
-    if finding
+    if claim
         .evidence
         .iter()
         .any(|e| e.kind == EvidenceKind::Intervention)
@@ -55,13 +60,13 @@ fn witness(
             .to_owned();
         return (Verdict::Possible, because);
     }
-    if finding.culprit == Owner::Server && service.ledger.is_relayed() {
+    if claim.culprit == Owner::Server && service.ledger.is_relayed() {
         let because = "a device much nearer than the server acknowledges in its name, so the time \
                        may have passed on the path behind this device"
             .to_owned();
         return (Verdict::Possible, because);
     }
-    match (is_from_packets, service.ledger.trips.handshake) {
+    match (watched.has_packets, service.ledger.trips.handshake) {
         (true, Some(_)) => (
             Verdict::Strong,
             "the packets show it, and handshakes show the round trip".to_owned(),
@@ -70,7 +75,7 @@ fn witness(
             Verdict::Possible,
             "only packets show it, without a handshake that bounds the round trip".to_owned(),
         ),
-        (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
+        (false, _) if watched.facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
             "the requests' own timestamps show it, and probes show the round trip".to_owned(),
         ),
@@ -81,7 +86,7 @@ fn witness(
     }
 }
 
-fn is_timed_by_host(finding: &Finding, service: &Service) -> bool {
+fn is_timed_by_host(claim: &Claim, service: &Service) -> bool {
     let mut splits = service.served.named();
-    splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() >= WITNESSED)
+    splits.any(|(kind, split)| claim.time.waits.contains(&kind) && split.host_share() >= WITNESSED)
 }

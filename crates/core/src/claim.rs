@@ -1,0 +1,351 @@
+//! A claim: what a rule says of a service, typed, before it is judged and put into words.
+//!
+//! Rules make claims; later steps relate them, judge them, and book their time. Only the last step
+//! makes a [`Finding`](crate::report::Finding) of each.
+
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::flow::Endpoint;
+use crate::registry::Id;
+use crate::report::{
+    Affected, Candidate, Evidence, EvidenceKind, Exemplar, Fix, Location, Prediction, RuledOut,
+    Unit, Verdict,
+};
+use crate::service::tally::Cost;
+
+/// One kind of evidence makes a strong verdict if it was seen at least this many times.
+pub(crate) const REPEATS: u64 = 5;
+
+/// A cause that a rule found at a service.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) cause: Id,
+    /// The service. The port is 0 if the claim is about the host.
+    pub(crate) at: Endpoint,
+    /// The party that has to change something.
+    pub(crate) culprit: Owner,
+    pub(crate) time: Time,
+    pub(crate) affected: Affected,
+    pub(crate) unit: Unit,
+    pub(crate) basis: Basis,
+    /// The claim's own evidence, on which it is judged.
+    pub(crate) evidence: Vec<Evidence>,
+    /// Evidence on which the claim is not judged: that of claims that were merged into it, and what
+    /// shows only the place.
+    pub(crate) inherited: Vec<Evidence>,
+    pub(crate) ruled_out: Vec<RuledOut>,
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) fix: Vec<Fix>,
+    pub(crate) exemplars: Vec<Exemplar>,
+    pub(crate) text: Text,
+    /// The place of the claim's time, as far as it was booked.
+    pub(crate) location: Option<Location>,
+}
+
+/// The time that a claim is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Time {
+    /// The time that the affected exchanges would have saved without the cause.
+    pub(crate) cost: Cost,
+    /// Time during which at least one exchange suffered from the cause, in nanoseconds.
+    pub(crate) wall_ns: u64,
+    /// The time of which the cost is a part, in nanoseconds: that of the exchanges alone, or with
+    /// what precedes or surrounds them.
+    pub(crate) whole_ns: u64,
+    /// The kinds of wait that the cause lengthens.
+    pub(crate) waits: Vec<WaitKind>,
+    pub(crate) predicted: Option<Prediction>,
+}
+
+impl Time {
+    /// Returns the cost as a share of the whole time, 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        (self.cost.likely as f64 / self.whole_ns.max(1) as f64).min(1.0)
+    }
+
+    /// Adds the time of a consequence. Of two whole times, the longer one contains the other: that
+    /// of the requests is a part of their time including connection setup.
+    pub(crate) fn take_in(&mut self, other: &Self) {
+        self.cost = self.cost.plus(other.cost);
+        self.whole_ns = self.whole_ns.max(other.whole_ns);
+        for &wait in &other.waits {
+            if !self.waits.contains(&wait) {
+                self.waits.push(wait);
+            }
+        }
+    }
+
+    /// Sets an exact cost in nanoseconds.
+    pub(crate) fn cost_exactly(&mut self, ns: u64) {
+        self.cost = Cost {
+            low: ns,
+            likely: ns,
+            high: ns,
+        };
+    }
+}
+
+/// What is said of a claim.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) title: String,
+    pub(crate) summary: String,
+    /// The observation that would overturn the claim.
+    pub(crate) overturned_by: String,
+    /// The measurement that would give more information.
+    pub(crate) next: Vec<Fix>,
+}
+
+/// What the certainty of a claim rests on, besides its evidence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Basis {
+    /// Number of times that the mechanism was seen.
+    repeats: u64,
+    /// True if a cause that looks alike is not ruled out.
+    has_look_alike: bool,
+    ceiling: Option<Ceiling>,
+    /// The kinds of evidence that contradict the claim.
+    pub(crate) against: Vec<EvidenceKind>,
+    /// The verdict on a claim of the same cause that was merged into this one.
+    other: Verdict,
+}
+
+/// The reason that a claim is *possible* at most, whatever its evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ceiling {
+    /// Any host may show it once or twice.
+    Rare,
+    /// The service answers other requests properly.
+    WorksAtTimes,
+    /// No kernel of the capture's time did it.
+    BeforeItsTime,
+    /// Processors were short, and others used them.
+    LacksProcessors,
+    /// The kernel gives most of the joined waits another name; the others were not joined.
+    Renamed,
+    /// The time passed in the server's kernel, but not in its program.
+    NotInProgram,
+    /// The packets' timestamps are artificial.
+    ArtificialTimes,
+    /// The data of both ends arrives at the same intervals.
+    OnePace,
+}
+
+impl Basis {
+    /// Returns the basis of a mechanism that was seen `repeats` times.
+    pub(crate) fn new(repeats: u64, has_look_alike: bool) -> Self {
+        Self {
+            repeats,
+            has_look_alike,
+            ..Self::default()
+        }
+    }
+
+    /// Makes the claim *possible* at most.
+    pub(crate) fn cap(&mut self, why: Ceiling) {
+        self.ceiling = Some(why);
+        self.other = Verdict::Possible;
+    }
+}
+
+impl Claim {
+    /// Returns a claim without time, evidence and words.
+    pub(crate) fn blank(cause: Id, culprit: Owner, at: Endpoint) -> Self {
+        let row = cause.cause();
+        Self {
+            cause,
+            at,
+            culprit,
+            time: Time {
+                waits: row.waits.to_vec(),
+                ..Time::default()
+            },
+            affected: Affected::default(),
+            unit: Unit::default(),
+            basis: Basis::default(),
+            evidence: Vec::new(),
+            inherited: Vec::new(),
+            ruled_out: Vec::new(),
+            candidates: Vec::new(),
+            fix: Vec::new(),
+            exemplars: Vec::new(),
+            text: Text {
+                title: row.title.to_owned(),
+                ..Text::default()
+            },
+            location: None,
+        }
+    }
+
+    /// Returns the name of the service; without a port, the address of the host.
+    pub(crate) fn service(&self) -> String {
+        match self.at.port {
+            0 => self.at.addr.to_string(),
+            _ => self.at.to_string(),
+        }
+    }
+
+    /// Returns true if the claim only locates time that no cause explains.
+    pub(crate) fn locates(&self) -> bool {
+        self.cause.cause().is_place
+    }
+
+    /// Returns the verdict on the cause.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let row = self.cause.cause();
+        if row.says_only_where || row.is_place {
+            Verdict::Possible
+        } else {
+            self.verdict_on_place()
+        }
+    }
+
+    /// Returns the verdict on the cause, or on the place of its time if the cause says only that.
+    ///
+    /// *Proven*: an intervention with its control, or two kinds of evidence that both show the
+    /// mechanism. *Strong*: one kind of evidence, repeated, if all look-alikes are ruled out.
+    /// *Possible*: all other cases, and whatever is contradicted.
+    pub(crate) fn verdict_on_place(&self) -> Verdict {
+        let basis = &self.basis;
+        let own = if basis.ceiling.is_some() || !basis.against.is_empty() {
+            Verdict::Possible
+        } else {
+            shown(&self.evidence, basis)
+        };
+        own.max(basis.other)
+    }
+
+    /// Merges another claim on the same cause of the same service, found among other data. The
+    /// dearer one stays, and gets the other's evidence; each is judged by its own.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        if other.time.cost.likely > self.time.cost.likely {
+            core::mem::swap(self, &mut other);
+        }
+        self.basis.other = self.basis.other.max(other.verdict_on_place());
+        self.inherit(&mut other);
+    }
+
+    /// Takes over the evidence of a claim that is merged into this one.
+    pub(crate) fn inherit(&mut self, other: &mut Self) {
+        self.inherited.append(&mut other.evidence);
+        self.inherited.append(&mut other.inherited);
+    }
+
+    /// Returns all evidence: the claim's own, and what it inherited.
+    pub(crate) fn all_evidence(&self) -> impl Iterator<Item = &Evidence> {
+        self.evidence.iter().chain(&self.inherited)
+    }
+}
+
+/// Returns the verdict that the evidence allows.
+fn shown(evidence: &[Evidence], basis: &Basis) -> Verdict {
+    let mut kinds: Vec<EvidenceKind> = evidence
+        .iter()
+        .filter(|item| item.shows_mechanism)
+        .map(|item| item.kind)
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.contains(&EvidenceKind::Intervention) || kinds.len() >= 2 {
+        Verdict::Proven
+    } else if kinds.len() == 1 && basis.repeats >= REPEATS && !basis.has_look_alike {
+        Verdict::Strong
+    } else {
+        Verdict::Possible
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(evidence: &[Evidence], basis: Basis) -> Claim {
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        Claim {
+            evidence: evidence.to_vec(),
+            basis,
+            ..Claim::blank(Id::NagleDelayedAck, Owner::Server, at)
+        }
+    }
+
+    fn wire() -> Evidence {
+        Evidence::mechanism(EvidenceKind::Wire, "")
+    }
+
+    fn calls() -> Evidence {
+        Evidence::mechanism(EvidenceKind::ForeignSocket, "")
+    }
+
+    fn tried() -> Evidence {
+        Evidence::mechanism(EvidenceKind::Intervention, "")
+    }
+
+    #[test]
+    fn one_kind_of_evidence_never_proves_but_an_intervention_does() {
+        let fits = || Evidence::circumstance(EvidenceKind::Configuration, "");
+        let cases = [
+            (vec![wire()], 100, false, Verdict::Strong),
+            (vec![wire(), wire(), fits()], 100, false, Verdict::Strong),
+            (vec![wire()], 4, false, Verdict::Possible),
+            (vec![wire()], 100, true, Verdict::Possible),
+            (vec![fits()], 100, false, Verdict::Possible),
+            (vec![wire(), calls()], 100, false, Verdict::Proven),
+            (vec![tried()], 1, false, Verdict::Proven),
+        ];
+        for (evidence, repeats, has_look_alike, expected) in cases {
+            let verdict = claim(&evidence, Basis::new(repeats, has_look_alike)).verdict();
+            assert_eq!(verdict, expected, "{evidence:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_contradicted_or_capped_is_possible_whatever_shows_it() {
+        let mut against = Basis::new(100, false);
+        against.against.push(EvidenceKind::Configuration);
+        let mut capped = Basis::new(100, false);
+        capped.cap(Ceiling::Rare);
+        for basis in [against, capped] {
+            let claim = claim(&[wire(), calls(), tried()], basis);
+            assert_eq!(claim.verdict(), Verdict::Possible, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn inherited_evidence_proves_nothing() {
+        let mut root = claim(&[wire()], Basis::new(100, false));
+        let mut folded = claim(&[calls(), tried()], Basis::new(100, false));
+        root.inherit(&mut folded);
+        assert_eq!(root.verdict(), Verdict::Strong);
+        assert_eq!(root.all_evidence().count(), 3);
+    }
+
+    #[test]
+    fn of_two_claims_on_one_cause_the_dearer_stays_with_the_greater_verdict() {
+        let told = |seen: &[Evidence], cost: u64| {
+            let mut claim = claim(seen, Basis::new(100, false));
+            claim.time.cost_exactly(cost);
+            claim
+        };
+        for costs in [[10, 20], [20, 10]] {
+            let [proven, strong] = costs;
+            let mut one = told(&[tried()], proven);
+            one.join(told(&[wire()], strong));
+            assert_eq!(one.verdict(), Verdict::Proven, "{costs:?}");
+            assert_eq!(one.time.cost.likely, 20);
+            assert_eq!(one.all_evidence().count(), 2);
+        }
+        // Neither is proven by what both show together.
+        let mut one = told(&[wire()], 10);
+        one.join(told(&[calls()], 20));
+        assert_eq!(one.verdict(), Verdict::Strong);
+    }
+
+    #[test]
+    fn a_cause_that_says_only_where_is_certain_of_the_place_alone() {
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        let mut claim = Claim::blank(Id::ServerThink, Owner::Server, at);
+        assert!(claim.cause.cause().says_only_where);
+        claim.evidence = vec![wire(), calls()];
+        assert_eq!(claim.verdict(), Verdict::Possible);
+        assert_eq!(claim.verdict_on_place(), Verdict::Proven);
+    }
+}
