@@ -214,7 +214,7 @@ pub(crate) fn conclude(
         doubt_pacing(&mut findings);
     }
     rank(&mut findings, &evidence, |finding| finding.time.cost.likely);
-    let account = keep_account(&scene, &mut findings);
+    let account = keep_account(&scene, &mut findings, &mut notes);
     findings.truncate(MAX_FINDINGS);
     route::support(&mut findings, &evidence.facts);
     let mut findings = word::word(&scene, findings);
@@ -447,8 +447,13 @@ impl<'a> Scene<'a> {
 }
 
 /// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the findings
-/// claim their time, and appends a finding for each place with material unclaimed time.
-fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Claim>) -> Vec<Account> {
+/// claim their time, and appends a finding for each place with material unclaimed time. Where it is
+/// not known whether anybody waited, a remark says so instead.
+fn keep_account<'a>(
+    scene: &'a Scene<'a>,
+    findings: &mut Vec<Claim>,
+    notes: &mut Vec<Remark>,
+) -> Vec<Account> {
     let evidence = scene.evidence;
     let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {
         let case = scene.case(endpoint, service, None)?;
@@ -477,6 +482,7 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Claim>) -> Vec<Acco
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
         places.extend(account::locate(case, booked, whole, findings, certainty));
+        notes.extend(account::owed_unknown(booked, whole));
     }
     if let Some((case, _)) = cases.iter().find(|(case, _)| case.target.is_some()) {
         let experiments = tables::experiments(&evidence.facts);

@@ -975,6 +975,9 @@ pub struct Remark {
 }
 
 impl Remark {
+    /// The id of the remark on time in which neither end sent anything, in a protocol that does not
+    /// show which of them owed the other an answer.
+    pub const OWED_UNKNOWN: &str = "owed-unknown";
     /// The id of the remark on a host whose processors are busy while requests wait for them.
     pub const SHORT_OF_PROCESSORS: &str = "short-of-processors";
     /// The id of the remark on requests of other clients during an investigation.

@@ -337,7 +337,12 @@ impl Ledger {
     /// Returns true if it cannot be determined which side owes a response: the protocol is not
     /// known, or both sides send at any time, so that apparent turns may not be responses.
     pub(crate) fn is_unowed(&self) -> bool {
-        self.doubtful.unread * 2 > self.uncut() || self.is_crossed()
+        self.is_unread() || self.is_crossed()
+    }
+
+    /// Returns true if the protocol of most requests is not known.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.doubtful.unread * 2 > self.uncut()
     }
 
     /// Returns true if both sides send at any time, so that turns overlap.

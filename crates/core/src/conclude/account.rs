@@ -22,7 +22,7 @@ use crate::registry::Id;
 use crate::report::{Account, Booking, Claim as ClaimedTime, Location, Unit};
 use crate::service::{Place, Shares};
 
-pub(super) use locate::{locate, resolution, unknown};
+pub(super) use locate::{locate, owed_unknown, resolution, unknown};
 pub(super) use material::{NOTICED, NOTICED_SHARE};
 pub(super) use tried::tried;
 

@@ -34,6 +34,9 @@ pub(super) fn overall(report: &Report, subject: &Ledger) -> Overall {
     let unexplained_share = unexplained(&report.exchanges);
     let caveats = caveats(report, subject, unexplained_share);
     let result = match result(report, unexplained_share) {
+        OverallResult::Unexplained if caveats.contains(&Caveat::OwedUnknown) => {
+            OverallResult::NotJudged
+        }
         OverallResult::NothingFound | OverallResult::ServersOwnTime | OverallResult::Saturated
             if caveats.iter().any(|caveat| caveat.is_open()) =>
         {
@@ -189,6 +192,14 @@ fn caveats(report: &Report, subject: &Ledger, unexplained_share: f64) -> Vec<Cav
             exchanges.statuses.iter().any(|one| one.status == SWITCHING),
         ),
         (Caveat::TurnsOverlapped, subject.is_crossed()),
+        (
+            Caveat::OwedUnknown,
+            report
+                .notes
+                .iter()
+                .any(|note| note.id == Remark::OWED_UNKNOWN)
+                && is_much_unexplained(report, unexplained_share),
+        ),
         (Caveat::TransferAssumed, is_mostly_transfer(report)),
     ];
     let due = all.into_iter().filter(|(_, is_due)| *is_due);
@@ -392,6 +403,20 @@ mod tests {
             not_judged
         );
         assert_eq!(told(&|_, ledger| ledger.doubtful.crossed = 50), not_judged);
+        let unknown =
+            |report: &mut Report| report.exchanges.waits = self::report(50, 0.9).exchanges.waits;
+        assert_eq!(
+            told(&|report, _| unknown(report)),
+            OverallResult::Unexplained
+        );
+        let silent = |report: &mut Report| {
+            unknown(report);
+            report.notes.push(Remark {
+                id: Remark::OWED_UNKNOWN.to_owned(),
+                text: String::new(),
+            });
+        };
+        assert_eq!(told(&|report, _| silent(report)), not_judged);
         let transfer = |inherent_ns| {
             let booking = Booking {
                 kind: WaitKind::ResponseTransfer,

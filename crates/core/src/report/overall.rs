@@ -97,6 +97,9 @@ pub enum Caveat {
     UpgradeNotRead,
     /// Both ends sent at any time, so that requests and responses may be paired wrongly.
     TurnsOverlapped,
+    /// Most of the time passed while neither end sent anything, and the protocol does not show which
+    /// of them owed the other an answer, if any did.
+    OwedUnknown,
     /// Most of the time passed while data was transferred, which is only assumed to be necessary.
     TransferAssumed,
 }
@@ -109,6 +112,7 @@ impl Caveat {
             Self::LookupsWaited
                 | Self::UpgradeNotRead
                 | Self::TurnsOverlapped
+                | Self::OwedUnknown
                 | Self::TransferAssumed
         )
     }

@@ -121,11 +121,18 @@ fn untold(report: &Report) -> Option<String> {
                 .notes
                 .iter()
                 .any(|note| note.id == Remark::SHORT_OF_PROCESSORS);
-        (is_material && !is_told && !is_full && !is_remarked && !is_starved).then(|| {
-            format!(
-                "{most} ns of {} are nobody's and nobody says so",
-                account.service
-            )
-        })
+        // So is a silence in which perhaps nobody owed an answer.
+        let is_unowed = report
+            .notes
+            .iter()
+            .any(|note| note.id == Remark::OWED_UNKNOWN && note.text.starts_with(&account.service));
+        (is_material && !is_told && !is_full && !is_remarked && !is_starved && !is_unowed).then(
+            || {
+                format!(
+                    "{most} ns of {} are nobody's and nobody says so",
+                    account.service
+                )
+            },
+        )
     })
 }

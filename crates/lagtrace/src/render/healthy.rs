@@ -226,6 +226,10 @@ fn open_clause(caveat: Caveat) -> Option<&'static str> {
         Caveat::TurnsOverlapped => {
             Some("both ends send at any time, so it is not certain what answers what")
         }
+        Caveat::OwedUnknown => Some(
+            "most of the time passed in silence, and the protocol, which is not decoded, does not show \
+             which end owed the other an answer, if any did",
+        ),
         Caveat::TransferAssumed => {
             Some("most of the time is transfer, which is only assumed to be needed")
         }

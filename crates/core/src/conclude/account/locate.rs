@@ -15,7 +15,9 @@ use crate::claim::Claim;
 use crate::conclude::lookups::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
-use crate::report::{Affected, Booking, Evidence, EvidenceKind, Fix, Location, Shape, Verdict};
+use crate::report::{
+    Affected, Booking, Evidence, EvidenceKind, Fix, Location, Remark, Shape, Verdict,
+};
 use crate::service::Place;
 
 /// Returns a finding for each place of a service whose unclaimed time matters. `whole` is the time
@@ -35,6 +37,7 @@ pub(crate) fn locate(
             || is_told(spot, booked, whole)
                 && !lacks_processor(spot, case, booked)
                 && !is_work(spot, case)
+                && !is_unowed(spot, booked)
     });
     let located = material.map(|spot| {
         let mut finding = finding(spot, case, booked, whole, beyond(spot));
@@ -61,6 +64,29 @@ fn lacks_processor(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>) -> bool {
 /// Returns true if the time at a server is work of its program, as a remark says.
 fn is_work(spot: &Spot, case: &Case<'_>) -> bool {
     spot.place == Some(Place::Server) && served::computes(case).is_some()
+}
+
+/// Returns true if it is not known whether anybody waited: neither end sent anything, and the
+/// protocol does not show which of them owed the other an answer.
+fn is_unowed(spot: &Spot, booked: &Booked<'_>) -> bool {
+    spot.place == Some(Place::Unknown) && booked.service.ledger.is_unread()
+}
+
+/// Returns the remark on time of which it is not known whether anybody waited for it, if it matters.
+pub(crate) fn owed_unknown(booked: &Booked<'_>, whole: u128) -> Option<Remark> {
+    let spots = SPOTS.iter();
+    let spot = spots.into_iter().find(|spot| is_unowed(spot, booked))?;
+    let silent = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
+    let text = format!(
+        "{}: neither end sent anything for {} in total. Its protocol is not decoded, so it is not \
+         known which end owed the other an answer in this time, if any did.",
+        booked.at,
+        human(Duration::from_nanos(silent)),
+    );
+    is_told(spot, booked, whole).then(|| Remark {
+        id: Remark::OWED_UNKNOWN.to_owned(),
+        text,
+    })
 }
 
 /// Returns a finding on time whose place is not known. Its figures are not filled in yet.
