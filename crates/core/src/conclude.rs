@@ -497,7 +497,11 @@ fn keep_account<'a>(
             .and_then(|(case, _)| account::resolution(case)),
     );
     places.sort_by_key(|place| core::cmp::Reverse(place.time.cost.likely));
-    findings.extend(places);
+    for place in places {
+        let at =
+            particular::rank_of_place(findings, &place, |claim| account::weight(claim, &booked));
+        findings.insert(at, place);
+    }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
     with_time.map(|booked| booked.account).collect()
 }
