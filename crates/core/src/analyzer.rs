@@ -10,6 +10,7 @@ mod closed;
 mod counter;
 mod hosts;
 mod ingress;
+mod peers;
 mod points;
 mod ruler;
 mod services;
@@ -114,7 +115,7 @@ impl Analyzer {
                 HashMap::with_hasher(hasher.clone()),
             ),
             shards: (0..count).map(shard).collect(),
-            ingress: Ingress::new(count, collected),
+            ingress: Ingress::new(count, collected, hasher.clone()),
             kept: None,
             options,
         }

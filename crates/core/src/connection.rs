@@ -34,6 +34,7 @@ use facts::{Facts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
 pub(crate) use jump::{Jump, JumpEvidence, Jumps, agreed};
+pub(crate) use opening::serves;
 pub(crate) use pairing::EXCHANGE_BYTES;
 use pairing::Pairing;
 use setup::IcmpRejection;

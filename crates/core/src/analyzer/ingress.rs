@@ -4,14 +4,18 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
+use foldhash::fast::SeedableRandomState;
+
 use super::Sink;
 use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
 use super::hosts::{Hosts, Sender};
+use super::peers::Peers;
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::stride::Strides;
 use crate::facts::icmp_errors::{IcmpTotals, Words};
 use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::flow::Direction;
 use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
 use crate::preconnect::{Approach, Approaches, Asked, Silent};
@@ -28,6 +32,7 @@ pub struct Ingress {
     ruler: Ruler,
     strides: Strides,
     hosts: Hosts,
+    peers: Peers,
     /// The lookups and other steps before connections. This is the only state that flows share.
     approaches: Approaches,
     /// Pings, and ICMP errors about packets.
@@ -49,6 +54,8 @@ pub struct Routed {
     pub(super) stream: Option<u32>,
     /// The steps before the connection, if the segment opens one.
     pub(super) approach: Option<Box<Approach>>,
+    /// The direction in which the client sends, if only the peers of both ends show it.
+    pub(super) client: Option<Direction>,
     pub(super) sender: Sender,
 }
 
@@ -74,7 +81,7 @@ pub(super) struct Seen {
 }
 
 impl Ingress {
-    pub(super) fn new(shards: usize, collected: Collected) -> Self {
+    pub(super) fn new(shards: usize, collected: Collected, hasher: SeedableRandomState) -> Self {
         Self {
             shards,
             packets: 0,
@@ -82,6 +89,7 @@ impl Ingress {
             ruler: Ruler::default(),
             strides: Strides::default(),
             hosts: Hosts::default(),
+            peers: Peers::new(hasher),
             approaches: Approaches::default(),
             words: Words::default(),
             collected,
@@ -122,6 +130,7 @@ impl Ingress {
             ordinal: self.packets,
             stream,
             approach,
+            client: self.peers.observe(segment),
             sender: self.hosts.observe(segment, flow),
         }
     }

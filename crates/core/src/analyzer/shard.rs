@@ -334,6 +334,7 @@ impl Shard {
             shares_counter: routed.sender.shares_counter,
             tick_ns: routed.sender.tick_ns,
             client: common.client_of(segment),
+            likely_client: routed.client,
         };
         self.connections
             .observe_segment(segment, payload, arrived, &mut self.closed);

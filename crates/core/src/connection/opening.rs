@@ -26,8 +26,7 @@ impl Connection {
     }
 
     /// Determines the client from data. A guess by ports is dropped when one side begins its turn
-    /// with a line that only the other role can send. The exchanges paired until then took
-    /// responses for requests, and are dropped too.
+    /// with a line that only the other role can send.
     fn hear_client(&mut self, segment: &Segment, payload: &[u8]) {
         let begins_turn = self.last_spoke.replace(segment.direction) != Some(segment.direction);
         let is_first = self.client.is_none();
@@ -38,12 +37,28 @@ impl Connection {
             None if !is_first => return,
             None => self.guess_by_ports(segment),
         };
+        self.set_client(client);
+        self.is_client_guessed = told.is_none();
+    }
+
+    /// Sets the client. If it was taken for the server, the exchanges paired until then took
+    /// responses for requests, and are dropped.
+    fn set_client(&mut self, client: Direction) {
         if self.client == Some(client.reverse()) {
             self.pairing = Pairing::default();
             self.server_ttl = 0;
         }
         self.client = Some(client);
-        self.is_client_guessed = told.is_none();
+    }
+
+    /// Takes `client` as the client where the ports would be the only evidence: the other end has
+    /// several peers, and this one has none but it.
+    #[cold]
+    pub(crate) fn is_likely_asked_by(&mut self, client: Direction) {
+        if self.client.is_none() || self.is_client_guessed {
+            self.set_client(client);
+            self.is_client_guessed = true;
+        }
     }
 
     /// Guesses the client by ports: the server has a common service's port, or else the lower port.
@@ -151,7 +166,7 @@ fn is_sure(payload: &[u8]) -> bool {
 
 /// Returns true for ports on which servers listen and from which clients rarely connect. Some
 /// clients use low ports (NFS, rsh), and many services have high ones.
-fn serves(port: u16) -> bool {
+pub(crate) fn serves(port: u16) -> bool {
     SERVING.binary_search(&port).is_ok()
 }
 

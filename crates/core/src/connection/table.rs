@@ -116,6 +116,8 @@ pub(crate) struct Arrived {
     pub(crate) approach: Option<Box<Approach>>,
     /// The direction in which the client sends, if it is known beforehand.
     pub(crate) client: Option<Direction>,
+    /// The direction in which the client probably sends: the other end has several peers.
+    pub(crate) likely_client: Option<Direction>,
     /// True if one counter numbers the packets of all its sender's connections.
     pub(crate) shares_counter: bool,
     /// The sender's tick in nanoseconds, if it is known to be longer than a millisecond.
@@ -129,6 +131,8 @@ impl Arrived {
         let mut connection = Connection::begin(segment, self.stream);
         if let Some(client) = self.client {
             connection.is_asked_by(client);
+        } else if let Some(client) = self.likely_client {
+            connection.is_likely_asked_by(client);
         }
         connection
     }
@@ -273,6 +277,9 @@ impl Table {
         }
         if let Some(tick_ns) = arrived.tick_ns {
             open.connection.may_tick(segment.direction, tick_ns);
+        }
+        if let Some(client) = arrived.likely_client {
+            open.connection.is_likely_asked_by(client);
         }
         let exchanges = open.connection.open_exchanges();
         if open.observe_segment(segment, payload, closed) {

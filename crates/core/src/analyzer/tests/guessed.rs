@@ -109,3 +109,69 @@ fn a_port_that_is_known_to_serve_needs_no_guess() {
     assert_eq!(told.len(), 2);
     assert!(told.iter().all(|(server, _)| *server == 40_000), "{told:?}");
 }
+
+/// Returns the server's port of each exchange of connections between these ends, which take turns:
+/// on each, the first end asks 20 times in an unknown protocol.
+fn servers(connections: &[[Endpoint; 2]]) -> Vec<u16> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
+        let mut told = sink.lock().expect("whole");
+        told.push(exchange.id.server.port);
+    }));
+    let script = || (0..40).map(|turn| (turn % 2 == 0, 100));
+    let all = connections.iter().map(|&ends| conversation(ends, script()));
+    let mut all: Vec<Segment> = all.flatten().collect();
+    all.sort_by_key(|segment| segment.at);
+    for segment in all {
+        analyzer.segment(&segment, &[7; 100]);
+    }
+    analyzer.finish();
+    std::mem::take(&mut *told.lock().expect("whole"))
+}
+
+fn end(host: u8, port: u16) -> Endpoint {
+    Endpoint::new([10, 0, 0, host].into(), port)
+}
+
+#[test]
+fn the_end_with_several_peers_serves_whatever_its_port_is() {
+    for server in [33_000, 50_051, 60_900] {
+        let pool: Vec<_> = (0..8)
+            .map(|n| [end(1, 40_000 + n * 7), end(2, server)])
+            .collect();
+        let told = servers(&pool);
+        let of_server = told.iter().filter(|&&port| port == server).count();
+        // The first turns of the first two pass before the third is met.
+        assert!(of_server >= 8 * 19 && told.len() <= 8 * 20, "{told:?}");
+    }
+}
+
+#[test]
+fn ports_show_the_server_where_peers_do_not() {
+    let of = |connections: &[[Endpoint; 2]]| {
+        let mut told = servers(connections);
+        told.sort_unstable();
+        told.dedup();
+        told
+    };
+    let one = [end(1, 40_000), end(2, 50_051)];
+    assert_eq!(of(&[one]), [40_000], "a single connection: the lower port");
+    let two = [end(1, 40_007), end(2, 50_051)];
+    assert_eq!(of(&[one, two]), [40_000, 40_007], "a port used again");
+    // Both ends have several peers, as in a network of equals.
+    let equals = [
+        one,
+        two,
+        [end(1, 40_014), end(2, 50_051)],
+        [end(1, 40_000), end(3, 50_052)],
+    ];
+    assert!(of(&equals).contains(&40_000), "{:?}", of(&equals));
+    let low = (0..5).map(|n| [end(1, 40_000), end(2, 9_000 + n)]);
+    let low: Vec<_> = low.collect();
+    assert_eq!(
+        of(&low).first(),
+        Some(&9_000),
+        "a client's port by its number"
+    );
+}

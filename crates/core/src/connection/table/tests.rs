@@ -31,6 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn arrived(id: u64) -> Arrived {
     Arrived {
         client: None,
+        likely_client: None,
         id,
         stream: None,
         approach: None,
