@@ -21,10 +21,10 @@ mod layer;
 mod layers;
 mod limits;
 mod lookups;
+mod order;
 mod outside;
 mod overall;
 mod packet_numbers;
-mod particular;
 mod probes;
 mod queueing;
 mod quic;
@@ -65,7 +65,7 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
-use crate::registry::{Failing, Id};
+use crate::registry::Id;
 use crate::report::{
     Account, Details, Exchanges, Figures, PassedOn, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount,
@@ -213,7 +213,7 @@ pub(crate) fn conclude(
     if evidence.is_at_one_pace {
         doubt_pacing(&mut findings);
     }
-    rank(&mut findings, &evidence, |finding| finding.time.cost.likely);
+    order::rank(&mut findings, &evidence, |finding| finding.time.cost.likely);
     let account = keep_account(&scene, &mut findings, &mut notes);
     findings.truncate(MAX_FINDINGS);
     route::support(&mut findings, &evidence.facts);
@@ -474,10 +474,10 @@ fn keep_account<'a>(
     let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
     let certainty = |claim: &Claim| judge::certainty(claim, &scene.watched(claim.at));
     account::settle(&mut booked, findings, certainty);
-    rank(findings, evidence, |finding| {
+    order::rank(findings, evidence, |finding| {
         account::weight(finding, &booked)
     });
-    particular::put_queue_behind(findings, |finding| account::claims_most(finding, &booked));
+    order::put_queue_behind(findings, |finding| account::claims_most(finding, &booked));
     let whole = account::whole(&booked);
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
@@ -498,8 +498,7 @@ fn keep_account<'a>(
     );
     places.sort_by_key(|place| core::cmp::Reverse(place.time.cost.likely));
     for place in places {
-        let at =
-            particular::rank_of_place(findings, &place, |claim| account::weight(claim, &booked));
+        let at = order::rank_of_place(findings, &place, |claim| account::weight(claim, &booked));
         findings.insert(at, place);
     }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
@@ -625,91 +624,6 @@ fn silent(evidence: &Evidence) -> Vec<Claim> {
         cause::neighbour_silent(&case, host, is_missed)
     };
     meant.map(finding).collect()
-}
-
-/// Failed connection attempts do not matter if they are fewer than [`FEW_ATTEMPTS`] and fewer than
-/// one per this many requests.
-const STRANGERS: u64 = 100;
-const FEW_ATTEMPTS: u64 = 10;
-/// Packet loss is ranked before another finding if it costs at least this share of the other cost.
-/// Repairing the path changes the other finding's figures too.
-const GROUND_SHARE: f64 = 0.1;
-
-/// Moves the finding on packet loss before other findings of its service, if the loss costs at
-/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
-fn put_ground_first(findings: &mut Vec<Claim>, leads: impl Fn(&Claim) -> bool) {
-    let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
-        return;
-    };
-    let ground = |f: &Claim| {
-        let weight = f.time.cost.likely as f64 * GROUND_SHARE;
-        findings
-            .get(at)
-            .is_some_and(|loss| loss.at == f.at && loss.time.cost.likely as f64 >= weight)
-    };
-    let to = findings
-        .iter()
-        .take(at)
-        .position(|f| !is_blocking(f) && !leads(f) && ground(f));
-    if let Some(to) = to {
-        let loss = findings.remove(at);
-        findings.insert(to, loss);
-    }
-}
-
-/// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
-/// few failed attempts among many requests that succeed. The other is a few attempts at a service
-/// that never answered, if a finding with a more certain verdict costs more time. Requests that fail
-/// come first too, if they are many.
-///
-/// The other findings are sorted by weight: the time that they claim or, before the account is
-/// made, their cost. Claimed time is better because two findings of equal cost may explain the same
-/// time.
-fn rank(findings: &mut Vec<Claim>, evidence: &Evidence, weight: impl Fn(&Claim) -> u64) {
-    let costs: Vec<_> = findings
-        .iter()
-        .map(|f| (f.verdict_on_place(), f.time.cost.likely))
-        .collect();
-    let dearest = |than| {
-        let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
-        surer.map(|&(_, cost)| cost).max().unwrap_or_default()
-    };
-    let is_small = |finding: &Claim| {
-        let service = evidence.services.get(&finding.at);
-        let is_elsewhere = service.is_some_and(|service| {
-            service.ledger.counts.count == 0
-                && service.ledger.setups.waits.total() < dearest(finding.verdict_on_place())
-        });
-        finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
-    };
-    let seen = evidence
-        .services
-        .values()
-        .map(|service| service.ledger.uncut());
-    let seen: u64 = seen.sum();
-    let fails = |f: &Claim| failures::leads(f, seen);
-    findings.sort_by(|a, b| {
-        let key = |f: &Claim| {
-            let is_blocking =
-                is_blocking(f) && !is_strangers(f.affected.exchanges, seen) && !is_small(f);
-            (!is_blocking, !fails(f), core::cmp::Reverse(weight(f)))
-        };
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| (a.at, a.cause.as_str()).cmp(&(b.at, b.cause.as_str())))
-    });
-    particular::put_first(findings);
-    put_ground_first(findings, fails);
-    full_links::put_first(findings);
-}
-
-/// Returns true if no request succeeds while the finding's cause lasts.
-fn is_blocking(finding: &Claim) -> bool {
-    finding.cause.cause().fails == Some(Failing::Connections)
-}
-
-fn is_strangers(attempts: u64, requests: u64) -> bool {
-    attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
 /// Returns the figures of a target or, for a capture without targets, of all services together.

@@ -179,6 +179,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_that_explains_too_little_takes_no_consequence() {
+        let left = |cost: u64, affected: u64, port: u16| {
+            let at = endpoint("10.77.0.2");
+            let mut root = claim(
+                Id::NagleDelayedAckRequest,
+                Endpoint { port, ..at },
+                cost,
+                100,
+            );
+            root.affected.exchanges = affected;
+            let mut consequence = claim(Id::SlowRequestUpload, at, 20, 100);
+            consequence.affected.exchanges = 100;
+            let mut claims = vec![root, consequence];
+            fold(&mut claims, &BTreeSet::new());
+            claims.len()
+        };
+        let follows = Id::SlowRequestUpload.cause().follows.iter();
+        let relation = follows
+            .into_iter()
+            .find(|o| o.cause == Id::NagleDelayedAckRequest);
+        assert_ne!(relation.expect("a relation").time, SharedTime::Besides);
+        assert_eq!(left(10, 10, 443), 1);
+        assert_eq!(left(9, 10, 443), 2, "it costs too little");
+        assert_eq!(left(10, 9, 443), 2, "it affects too few");
+        assert_eq!(left(10, 10, 80), 2, "another service");
+    }
+
+    #[test]
     fn each_consequence_comes_before_what_it_follows_from() {
         let order = consequences();
         let place = |id| order.iter().position(|&other| other == id);

@@ -1,0 +1,283 @@
+//! The order of claims: what a reader must know first comes first.
+
+use super::full_links::is_loss_behind;
+use super::{Evidence, failures};
+use crate::claim::Claim;
+use crate::registry::{Failing, Id};
+
+/// Failed connection attempts do not matter if they are fewer than [`FEW_ATTEMPTS`] and fewer than
+/// one per this many requests.
+const STRANGERS: u64 = 100;
+const FEW_ATTEMPTS: u64 = 10;
+/// Packet loss is ranked before another finding if it costs at least this share of the other cost.
+/// Repairing the path changes the other finding's figures too.
+const GROUND_SHARE: f64 = 0.1;
+
+/// Minimum cost of a full link that is ranked before the losses of its service, as a share of the
+/// losses' cost.
+const FULL_SHARE: f64 = 0.5;
+
+/// A place is ranked before a cause that says only where, if it has this many times the cause's time.
+const MUCH_MORE: f64 = 1.5;
+
+/// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
+/// few failed attempts among many requests that succeed. The other is a few attempts at a service
+/// that never answered, if a finding with a more certain verdict costs more time. Requests that fail
+/// come first too, if they are many.
+///
+/// The other findings are sorted by weight: the time that they claim or, before the account is
+/// made, their cost. Claimed time is better because two findings of equal cost may explain the same
+/// time.
+pub(super) fn rank(findings: &mut Vec<Claim>, evidence: &Evidence, weight: impl Fn(&Claim) -> u64) {
+    let costs: Vec<_> = findings
+        .iter()
+        .map(|f| (f.verdict_on_place(), f.time.cost.likely))
+        .collect();
+    let dearest = |than| {
+        let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
+        surer.map(|&(_, cost)| cost).max().unwrap_or_default()
+    };
+    let is_small = |finding: &Claim| {
+        let service = evidence.services.get(&finding.at);
+        let is_elsewhere = service.is_some_and(|service| {
+            service.ledger.counts.count == 0
+                && service.ledger.setups.waits.total() < dearest(finding.verdict_on_place())
+        });
+        finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
+    };
+    let seen = evidence
+        .services
+        .values()
+        .map(|service| service.ledger.uncut());
+    let seen: u64 = seen.sum();
+    let fails = |f: &Claim| failures::leads(f, seen);
+    findings.sort_by(|a, b| {
+        let key = |f: &Claim| {
+            let is_blocking =
+                is_blocking(f) && !is_strangers(f.affected.exchanges, seen) && !is_small(f);
+            (!is_blocking, !fails(f), core::cmp::Reverse(weight(f)))
+        };
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| (a.at, a.cause.as_str()).cmp(&(b.at, b.cause.as_str())))
+    });
+    put_particular_first(findings);
+    put_ground_first(findings, fails);
+    put_full_links_first(findings);
+}
+
+/// Returns true if no request succeeds while the finding's cause lasts.
+fn is_blocking(finding: &Claim) -> bool {
+    finding.cause.cause().fails == Some(Failing::Connections)
+}
+
+fn is_strangers(attempts: u64, requests: u64) -> bool {
+    attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
+}
+
+/// Moves the finding on packet loss before other findings of its service, if the loss costs at
+/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
+fn put_ground_first(findings: &mut Vec<Claim>, leads: impl Fn(&Claim) -> bool) {
+    let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
+        return;
+    };
+    let ground = |f: &Claim| {
+        let weight = f.time.cost.likely as f64 * GROUND_SHARE;
+        findings
+            .get(at)
+            .is_some_and(|loss| loss.at == f.at && loss.time.cost.likely as f64 >= weight)
+    };
+    let to = findings
+        .iter()
+        .take(at)
+        .position(|f| !is_blocking(f) && !leads(f) && ground(f));
+    if let Some(to) = to {
+        let loss = findings.remove(at);
+        findings.insert(to, loss);
+    }
+}
+
+/// Moves each finding on a special case before the finding on its general cause. Example: if
+/// connection setup is slow for a known reason, this reason comes before the number of connections,
+/// even if all connections together cost more. Likewise, slow start comes after the finding that
+/// makes it matter.
+fn put_particular_first(findings: &mut Vec<Claim>) {
+    let mut at = 0;
+    while let Some(general) = findings.get(at) {
+        let behind = findings
+            .iter()
+            .enumerate()
+            .skip(at + 1)
+            .find(|(_, finding)| {
+                finding.at == general.at
+                    && finding.cause.cause().particular_to.contains(&general.cause)
+            });
+        if let Some((from, _)) = behind {
+            let finding = findings.remove(from);
+            findings.insert(at, finding);
+        }
+        at += 1;
+    }
+}
+
+/// Moves each finding on a full link before the losses of its service, unless the link costs less
+/// than the share [`FULL_SHARE`] of them: they are those of its queue.
+fn put_full_links_first(findings: &mut Vec<Claim>) {
+    // A finding that moves to an earlier place does not change the places of those after it.
+    for at in 0..findings.len() {
+        let Some(full) = findings.get(at).filter(|f| f.cause == Id::BandwidthLimit) else {
+            continue;
+        };
+        let is_overflow = |f: &Claim| {
+            let least = f.time.cost.likely as f64 * FULL_SHARE;
+            is_loss_behind(f, full) && full.time.cost.likely as f64 >= least
+        };
+        if let Some(to) = findings.iter().take(at).position(is_overflow) {
+            let full = findings.remove(at);
+            findings.insert(to, full);
+        }
+    }
+}
+
+/// Moves the finding on requests that wait in the client behind the cause that takes most of the
+/// exchanges' time. That cause keeps the connections busy, so requests find none free. Causes that
+/// may be necessary work do not count: against them, only more connections help.
+pub(super) fn put_queue_behind(findings: &mut Vec<Claim>, is_most: impl Fn(&Claim) -> bool) {
+    let is_queue = |finding: &Claim| finding.cause == Id::ClientQueue;
+    let Some(from) = findings.iter().position(is_queue) else {
+        return;
+    };
+    let root = findings.iter().skip(from + 1).position(|finding| {
+        let cause = finding.cause.cause();
+        findings
+            .get(from)
+            .is_some_and(|queue| queue.at == finding.at)
+            && !cause.may_be_work
+            && !finding.locates()
+            && is_most(finding)
+    });
+    if let Some(root) = root {
+        let queue = findings.remove(from);
+        findings.insert(from + root + 1, queue);
+    }
+}
+
+/// Returns the rank of a place of unexplained time: behind all claims that say why, and before those
+/// that say only where, like the place itself, if they have much less time.
+pub(super) fn rank_of_place(
+    claims: &[Claim],
+    place: &Claim,
+    weight: impl Fn(&Claim) -> u64,
+) -> usize {
+    let is_less = |claim: &Claim| {
+        let row = claim.cause.cause();
+        let has_less = weight(claim) as f64 * MUCH_MORE < weight(place) as f64;
+        row.says_only_where && row.fails.is_none() && has_less
+    };
+    let last = claims.iter().rposition(|claim| !is_less(claim));
+    last.map_or(0, |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::wait::Owner;
+    use crate::observed::flow::Endpoint;
+
+    const ONE: u16 = 80;
+    const OTHER: u16 = 443;
+
+    /// Returns a claim on the service at `port` that costs `cost_ns`.
+    fn claim(cause: Id, port: u16, cost_ns: u64) -> Claim {
+        let at = Endpoint::new([10, 0, 0, 2].into(), port);
+        let mut claim = Claim::blank(cause, Owner::Unknown, at);
+        claim.time.cost_exactly(cost_ns);
+        claim
+    }
+
+    fn causes(claims: &[Claim]) -> Vec<Id> {
+        claims.iter().map(|claim| claim.cause).collect()
+    }
+
+    #[test]
+    fn a_full_link_comes_before_the_losses_of_its_service() {
+        let order = |link: u64| {
+            let mut claims = vec![
+                claim(Id::PacketLoss, OTHER, 30),
+                claim(Id::PacketLoss, ONE, 20),
+                claim(Id::ServerPause, ONE, 15),
+                claim(Id::BandwidthLimit, ONE, link),
+            ];
+            put_full_links_first(&mut claims);
+            let mut claims = claims.iter();
+            claims.position(|claim| claim.cause == Id::BandwidthLimit)
+        };
+        assert_eq!(order(10), Some(1));
+        assert_eq!(order(9), Some(3), "the losses cost more than twice as much");
+    }
+
+    #[test]
+    fn losses_come_before_what_changes_with_them() {
+        let order = |loss: u64, port: u16| {
+            let mut claims = vec![
+                claim(Id::FirewallDrop, ONE, 0),
+                claim(Id::SlowStart, ONE, 100),
+                claim(Id::PacketLoss, port, loss),
+            ];
+            put_ground_first(&mut claims, |_| false);
+            causes(&claims)
+        };
+        let [blocked, start, loss] = [Id::FirewallDrop, Id::SlowStart, Id::PacketLoss];
+        assert_eq!(order(10, ONE), [blocked, loss, start]);
+        assert_eq!(order(9, ONE), [blocked, start, loss], "too little");
+        assert_eq!(
+            order(10, OTHER),
+            [blocked, start, loss],
+            "of another service"
+        );
+    }
+
+    #[test]
+    fn a_special_case_comes_before_its_general_cause() {
+        let special = Id::ALL.iter().copied();
+        let special = special.filter(|id| !id.cause().particular_to.is_empty());
+        for id in special {
+            let general = id.cause().particular_to[0];
+            let mut claims = vec![
+                claim(general, ONE, 9),
+                claim(id, OTHER, 5),
+                claim(id, ONE, 1),
+            ];
+            put_particular_first(&mut claims);
+            assert_eq!((claims[0].cause, claims[0].at.port), (id, ONE));
+        }
+    }
+
+    #[test]
+    fn a_few_strangers_do_not_come_before_what_all_requests_meet() {
+        for (attempts, requests, expected) in [
+            (9, 901, true),
+            (9, 900, false),
+            (10, 100_000, false),
+            (1, 101, true),
+        ] {
+            assert_eq!(is_strangers(attempts, requests), expected, "{attempts}");
+        }
+    }
+
+    #[test]
+    fn a_place_comes_before_what_says_only_where_and_is_much_less() {
+        let rank = |claims: &[(Id, u64)], place| {
+            let claims = claims.iter().map(|&(id, cost)| claim(id, ONE, cost));
+            let claims: Vec<_> = claims.collect();
+            let place = claim(Id::TimeInClient, ONE, place);
+            rank_of_place(&claims, &place, |claim| claim.time.cost.likely)
+        };
+        let (pause, think) = ((Id::ServerPause, 15), (Id::ServerThink, 5));
+        assert_eq!(rank(&[pause, think], 37), 0);
+        assert_eq!(rank(&[pause, think], 16), 1);
+        assert_eq!(rank(&[pause, think], 4), 2);
+        assert_eq!(rank(&[(Id::PacketLoss, 1), pause], 37), 1, "it says why");
+        assert_eq!(rank(&[(Id::RequestsFail, 0)], 37), 1);
+    }
+}
