@@ -31,7 +31,7 @@ pub use shard::Worker;
 
 use crate::cause::evidence::human;
 use crate::cause::service::Service;
-use crate::conclude::{self, Evidence};
+use crate::conclude::{self, Observations};
 use crate::connection::Jumps;
 use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
@@ -368,7 +368,7 @@ impl SoFar {
     pub fn conclude(mut self) -> (Report, Option<Picture>) {
         let mut picture = self.sum.take_picture();
         let (kept, hash_seed) = (self.kept.take(), self.options.hash_seed);
-        let mut evidence = self.evidence();
+        let mut evidence = self.observations();
         let from_packets = conclude::complete_targets(&mut evidence, |target, exchange| {
             if let Some(picture) = picture.as_mut().filter(|_| target == TargetId::Subject) {
                 picture.add_exchange(exchange);
@@ -394,7 +394,7 @@ impl SoFar {
         (report, picture)
     }
 
-    fn evidence(self) -> Evidence {
+    fn observations(self) -> Observations {
         let Self {
             options,
             sum,
@@ -413,7 +413,7 @@ impl SoFar {
         facts.hosts.resolvers = seen.resolvers;
         facts.loads.foreign = sum.foreign;
         let (services, upstreams) = split(sum.services, &options.targets);
-        Evidence {
+        Observations {
             targets: options.targets,
             services,
             upstreams,

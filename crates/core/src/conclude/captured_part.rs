@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use super::Evidence;
+use super::Observations;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::registry::Id;
@@ -28,7 +28,7 @@ const FROM_PACKETS: [&str; 4] = ["connection", "tls", "transport", "server"];
 
 /// Returns the captured part of the subject's baseline; `None` without packets, or if one of the
 /// parts has too few requests.
-pub(super) fn captured_part(evidence: &Evidence, findings: &[Finding]) -> Option<CapturedPart> {
+pub(super) fn captured_part(evidence: &Observations, findings: &[Finding]) -> Option<CapturedPart> {
     evidence.capture.as_ref()?;
     let facts = &evidence.facts;
     let rest = &facts.loads.unobserved_baseline(TargetId::Subject)?.latency;

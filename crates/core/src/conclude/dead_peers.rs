@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::Evidence;
+use super::Observations;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
 use crate::cause::service::{DeadPeers, Service};
@@ -15,7 +15,7 @@ use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Unit, counted};
 
 /// Adds a finding for each service with dead peers, unless another finding describes them.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
+pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
             continue;
@@ -30,7 +30,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
 }
 
 fn finding(
-    evidence: &Evidence,
+    evidence: &Observations,
     endpoint: Endpoint,
     service: &Service,
     dead_peers: &DeadPeers,

@@ -1,6 +1,6 @@
 //! Requests that fail, which matter more than the time of others.
 
-use super::Evidence;
+use super::Observations;
 use crate::cause::evidence::{self, REPEATS};
 use crate::claim::Claim;
 use crate::exchange::Outcome;
@@ -44,7 +44,7 @@ struct Failed {
 }
 
 /// Adds a finding on each service of which requests fail, and on which nothing else was found.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
+pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let mut targets = evidence.targets.iter();
         let target = targets.find(|(_, at)| *at == endpoint).map(|&(id, _)| id);
@@ -64,7 +64,7 @@ fn is_explained(endpoint: Endpoint, findings: &[Claim], is_own: bool) -> bool {
     others.any(|other| !is_own || !other.cause.cause().says_only_where)
 }
 
-fn of_load(evidence: &Evidence, target: TargetId) -> Option<Failed> {
+fn of_load(evidence: &Observations, target: TargetId) -> Option<Failed> {
     let load = evidence.facts.loads.baseline(target)?;
     let failures = load.failures.iter();
     let failures = failures.filter(|(failure, _)| **failure != RequestFailure::Cut);

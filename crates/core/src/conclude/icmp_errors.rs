@@ -5,7 +5,7 @@
 
 use core::net::IpAddr;
 
-use super::Evidence;
+use super::Observations;
 use super::blank::Blank;
 use crate::cause;
 use crate::cause::evidence::{human, median, percent};
@@ -23,7 +23,7 @@ const MAX_NOTES: usize = 8;
 
 /// Adds findings and notes from the ICMP errors and pings of a capture. Investigations, which run a
 /// load, get none.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -50,7 +50,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Ve
 
 /// Returns true if the error makes a finding: it says that a host is unreachable, the capture is
 /// about that host, and the host never sends anything.
-fn is_about(evidence: &Evidence, word: &Word) -> bool {
+fn is_about(evidence: &Observations, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
     let is_alive = evidence.icmp.alive.contains(&word.target);
@@ -90,7 +90,7 @@ fn is_known(findings: &[Claim], target: IpAddr) -> bool {
     })
 }
 
-fn unreachable(evidence: &Evidence, word: &Word) -> Claim {
+fn unreachable(evidence: &Observations, word: &Word) -> Claim {
     let blank = Blank::default();
     let case = blank.case(Endpoint::new(word.target, 0), &evidence.facts);
     let is_v4 = word.target.is_ipv4();

@@ -4,7 +4,7 @@ mod part;
 
 use core::time::Duration;
 
-use super::Evidence;
+use super::Observations;
 use super::layer::layer;
 use super::lookups::LONG_LOOKUP;
 use crate::cause::evidence::{human, median, percent};
@@ -65,7 +65,7 @@ const TRANSPORTS: [WaitKind; 7] = [
 /// Returns one line for each layer on which the run has evidence. `ledger` contains the subject's
 /// figures.
 pub(super) fn layers(
-    evidence: &Evidence,
+    evidence: &Observations,
     ledger: &Ledger,
     findings: &[Finding],
     account: &[Account],
@@ -108,7 +108,7 @@ pub(super) fn layers(
 
 /// Returns the accounts of the subject or, for a capture, of all services.
 fn of_subject<'a>(
-    evidence: &Evidence,
+    evidence: &Observations,
     account: &'a [Account],
 ) -> impl Iterator<Item = &'a Account> {
     let mut targets = evidence.targets.iter();
@@ -345,7 +345,7 @@ fn of_queue(listener: &ListenerSample, overflows: u64) -> LayerState {
     }
 }
 
-fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
+fn connection(evidence: &Observations, ledger: &Ledger) -> Layer {
     let setups = &ledger.setups;
     let load = evidence.facts.loads.all(TargetId::Subject);
     if setups.count == 0 && load.connects == 0 {
@@ -414,7 +414,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
 
 /// Returns the number of SYNs that were sent only once, long before the capture's end, and never
 /// answered.
-fn overdue(evidence: &Evidence, ledger: &Ledger) -> u64 {
+fn overdue(evidence: &Observations, ledger: &Ledger) -> u64 {
     let setups = &ledger.setups;
     let usual = setups.latency.quantile(0.99).unwrap_or_default();
     let end = evidence.capture.as_ref().and_then(|capture| capture.end_ns);
@@ -465,7 +465,7 @@ fn is_felt([whole, cut, with_losses]: [u64; 3], [repeated, segments]: [u64; 2]) 
         || repeated.saturating_mul(MOST_UNFELT) > segments
 }
 
-fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
+fn transport(evidence: &Observations, ledger: &Ledger, part: &Part) -> Layer {
     let repaired: u64 = ledger.losses.repaired.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
@@ -581,7 +581,7 @@ fn cleared(part: &Part) -> LayerState {
 
 /// Returns the transport layer of a capture without a complete exchange. It is judged by the data
 /// outside exchanges.
-fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
+fn transport_of_data(evidence: &Observations, part: &Part) -> Layer {
     let mut services = evidence.services.values();
     let has_transfers = services.any(|service| {
         let outside = service.outside.as_ref();

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Evidence;
+use super::Observations;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
 use crate::claim::{Basis, Claim};
@@ -34,7 +34,7 @@ const MAX_TOLD: usize = 8;
 
 /// Adds findings and notes on lookups without a connection. Investigations, which run a load, get
 /// none.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>, notes: &mut Ve
 }
 
 /// Returns true if the capture contains only lookups, and no data of any other service.
-fn is_all(evidence: &Evidence) -> bool {
+fn is_all(evidence: &Observations) -> bool {
     let services = evidence.services.iter();
     let mut others = services.filter(|(at, _)| at.port != dns::PORT);
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
@@ -81,7 +81,7 @@ fn remark(finding: &Claim) -> Remark {
 
 /// Returns a finding on some of a resolver's lookups, if the time that they lost matters.
 fn finding(
-    (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
+    (evidence, resolver, resolved): (&Observations, IpAddr, &Resolved),
     id: Id,
     culprit: Owner,
     lost: &Distribution,
@@ -106,7 +106,7 @@ fn finding(
 }
 
 /// Returns the finding on queries that were retransmitted.
-fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
+fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
     let mut all = retried.lost.clone();
     all.absorb(unanswered.lost.clone());
@@ -164,7 +164,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Cl
 }
 
 /// Returns the finding on answers that were slow although no packet was lost.
-fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
+fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
     let mut domains: BTreeMap<u64, (Duration, BTreeSet<u64>)> = BTreeMap::new();
@@ -213,7 +213,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Cl
 }
 
 /// Returns the finding on answers that did not fit into a UDP datagram.
-fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
+fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let streamed = &resolved.streamed;
     let typical = streamed
         .lost

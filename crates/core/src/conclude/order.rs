@@ -1,7 +1,7 @@
 //! The order of claims: what a reader must know first comes first.
 
 use super::full_links::is_loss_behind;
-use super::{Evidence, failures};
+use super::{Observations, failures};
 use crate::claim::Claim;
 use crate::registry::{Failing, Id};
 
@@ -28,7 +28,11 @@ const MUCH_MORE: f64 = 1.5;
 /// The other findings are sorted by weight: the time that they claim or, before the account is
 /// made, their cost. Claimed time is better because two findings of equal cost may explain the same
 /// time.
-pub(super) fn rank(findings: &mut Vec<Claim>, evidence: &Evidence, weight: impl Fn(&Claim) -> u64) {
+pub(super) fn rank(
+    findings: &mut Vec<Claim>,
+    evidence: &Observations,
+    weight: impl Fn(&Claim) -> u64,
+) {
     let costs: Vec<_> = findings
         .iter()
         .map(|f| (f.verdict_on_place(), f.time.cost.likely))

@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use super::Evidence;
+use super::Observations;
 use super::blank::Blank;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
 use crate::cause::service::{Outside, Service};
@@ -19,7 +19,7 @@ use crate::report::LayerState;
 use crate::service::Ledger;
 
 /// Adds the findings outside exchanges to the other findings.
-pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
+pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
     let services = evidence.services.iter();
     let outside =
         services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
@@ -32,7 +32,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Claim>) {
     }
 }
 
-fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Claim> {
+fn found(evidence: &Observations, endpoint: Endpoint, outside: &Outside) -> Vec<Claim> {
     let blank = Blank::default();
     let case = Case {
         ledger: &outside.ledger,
@@ -52,7 +52,7 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Clai
 
 /// Returns the reason why transfers outside exchanges prevent a cleared transport layer: data
 /// stalled, or nothing shows what limited it. `within` contains the figures of the exchanges.
-pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState, String)> {
+pub(super) fn doubt(evidence: &Observations, within: &Ledger) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();
     for outside in services.filter_map(|service| service.outside.as_ref()) {

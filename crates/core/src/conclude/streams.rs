@@ -1,7 +1,7 @@
 //! Remarks on HTTP/2 streams: requests that the capture does not show, and requests that may have
 //! waited for a stream before they were sent.
 
-use super::Evidence;
+use super::Observations;
 use crate::cause::evidence::REPEATS;
 use crate::observed::flow::Endpoint;
 use crate::report::{Remark, counted};
@@ -18,7 +18,7 @@ pub(super) fn remarks(endpoint: Endpoint, ledger: &Ledger) -> Vec<Remark> {
 }
 
 /// Returns the remark on requests whose streams TLS hides. A load's own requests are timed one by one.
-pub(super) fn hidden(evidence: &Evidence) -> Option<Remark> {
+pub(super) fn hidden(evidence: &Observations) -> Option<Remark> {
     let services = evidence.services.iter();
     let mut services: Vec<(u64, u64, Endpoint)> = services
         .map(|(&endpoint, service)| {

@@ -1,6 +1,6 @@
 //! The tables of the report, made from the facts.
 
-use super::Evidence;
+use super::Observations;
 use core::time::Duration;
 
 use super::{captured_part, steadiness};
@@ -45,7 +45,7 @@ pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
 }
 
 /// Returns the load run of the subject's baseline.
-pub(super) fn load(evidence: &Evidence, findings: &[Finding]) -> Option<LoadRun> {
+pub(super) fn load(evidence: &Observations, findings: &[Finding]) -> Option<LoadRun> {
     let facts = &evidence.facts;
     let sum = facts.loads.baseline(TargetId::Subject)?;
     let seconds = facts.loads.baseline_seconds(TargetId::Subject);
@@ -380,7 +380,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
 }
 
 /// Returns the notes on damaged or incomplete captures, and on the cost of capturing.
-pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
+pub(super) fn capture_notes(evidence: &Observations) -> Vec<Remark> {
     let mut notes = Vec::new();
     for (_, summary) in &evidence.facts.captures {
         notes.extend(undecoded(summary));

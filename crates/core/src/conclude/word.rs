@@ -1,12 +1,18 @@
 //! Findings: claims in words, as reports have them.
 
-use super::Scene;
 use super::witnesses::witnesses;
+use super::{Scene, display_filter, route};
 use crate::claim::Claim;
 use crate::report::Finding;
 
-/// Returns the findings of `claims`, in the same order.
-pub(super) fn word(scene: &Scene<'_>, claims: Vec<Claim>) -> Vec<Finding> {
+/// Maximum number of findings reported.
+const MAX_FINDINGS: usize = 32;
+
+/// Returns the findings of the first `claims`, in the same order.
+pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
+    let observations = scene.observations;
+    claims.truncate(MAX_FINDINGS);
+    route::support(&mut claims, &observations.facts);
     let worded = |claim: Claim| {
         let witnesses = witnesses(&claim, &scene.watched(claim.at));
         Finding {
@@ -14,7 +20,14 @@ pub(super) fn word(scene: &Scene<'_>, claims: Vec<Claim>) -> Vec<Finding> {
             ..finding(claim)
         }
     };
-    claims.into_iter().map(worded).collect()
+    let mut findings: Vec<Finding> = claims.into_iter().map(worded).collect();
+    // Packets that were watched live are in no file.
+    if observations.capture.is_some() && !observations.is_only_watched() {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
+        }
+    }
+    findings
 }
 
 /// Returns the finding of a claim, without witnesses.

@@ -1,7 +1,7 @@
 //! The services of a picture, and the origin of their exchanges.
 
 use super::services::Services;
-use crate::conclude::Evidence;
+use crate::conclude::Observations;
 use crate::observed::event::{PointId, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::report::PicturedSocket;
@@ -20,7 +20,7 @@ pub(crate) struct About {
 
 impl About {
     /// `from_packets` are the services known from packets.
-    pub(crate) fn of(evidence: &Evidence, from_packets: &[Endpoint]) -> Self {
+    pub(crate) fn of(evidence: &Observations, from_packets: &[Endpoint]) -> Self {
         let captures = evidence.facts.captures.iter();
         let captures = captures.map(|(first, summary)| (*first, summary.name.clone()));
         let mut captures: Vec<(PointId, String)> = captures.collect();
