@@ -191,6 +191,15 @@ impl Parser {
         }
     }
 
+    /// Returns the head of a message and its length, if exactly these bytes are the message, and its
+    /// head was read before. The parser is then at the message's end.
+    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
+        match self {
+            Self::Http(messages) => messages.whole(bytes),
+            _ => None,
+        }
+    }
+
     /// Returns the memory that the parser holds, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {

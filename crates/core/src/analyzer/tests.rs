@@ -18,6 +18,7 @@ mod summed;
 mod unanswered;
 mod watched;
 mod watched_stream;
+mod whole;
 
 use std::sync::{Arc, Mutex};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::attribution::packet::Span;
-use crate::protocol::http::Role;
+use crate::protocol::http::{Head, Role};
 use crate::protocol::{Parser, Protocol, Step};
 
 /// Maximum number of bytes kept while earlier ones are missing; of any further data only the
@@ -73,12 +73,29 @@ impl Stream {
     /// Skips a stretch if it is the next one and within a body, so that there is nothing to parse
     /// in it; returns true if so.
     pub(crate) fn pass(&mut self, span: Span) -> bool {
-        let is_next = self.delivered == Some(span.start) && self.pending.is_empty();
-        let is_body = is_next && self.messages.pass(span.end - span.start);
+        let is_body = self.is_next(span) && self.messages.pass(span.end - span.start);
         if is_body {
             self.delivered = Some(span.end);
         }
         is_body
+    }
+
+    /// Takes in a payload that is one whole message, whose head was read before, as most payloads
+    /// are under load. Returns the head and its length. `None` if the payload may be anything else:
+    /// nothing was taken in. Its steps would be the message's beginning, its head and its end.
+    pub(crate) fn whole(&mut self, span: Span, bytes: &[u8]) -> Option<(Head, u64)> {
+        let is_captured = bytes.len() as u64 == span.end - span.start;
+        if !is_captured || !self.is_next(span) {
+            return None;
+        }
+        let (head, length) = self.messages.whole(bytes)?;
+        self.delivered = Some(span.end);
+        Some((head, length as u64))
+    }
+
+    /// Returns true if the parser has seen all bytes before `span`, and none of its own.
+    fn is_next(&self, span: Span) -> bool {
+        self.delivered == Some(span.start) && self.pending.is_empty()
     }
 
     /// Skips the bytes of `span`, which will not come because the capture missed them.
@@ -170,6 +187,8 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Feeds payloads as `(offset, bytes)` and lists where steps were taken.
@@ -187,6 +206,92 @@ mod tests {
     }
 
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n";
+
+    /// A payload: the message in it, what precedes and follows the message, the number of bytes that
+    /// the capture cut off, and the length of the payload if the message goes on in the next one.
+    type Payload = (&'static str, &'static str, &'static str, u64, usize);
+
+    const REQUESTS: [&str; 4] = [
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
+        "PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    ];
+    const RESPONSES: [&str; 5] = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
+        "HTTP/1.1 204 OK\r\nServer: x\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 101 OK\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    ];
+
+    fn payloads(messages: &'static [&'static str]) -> impl Strategy<Value = Vec<Payload>> {
+        let before = prop_oneof![30 => Just(""), 1 => Just("\r\n"), 1 => Just("x")];
+        let after = prop_oneof![9 => Just(""), 1 => Just("\r\n"), 2 => Just("c")];
+        let cut = prop_oneof![5 => Just(0), 1 => 1..4_u64];
+        let length = prop_oneof![9 => Just(usize::MAX), 1 => 1..60_usize];
+        let message = prop::sample::select(messages);
+        prop::collection::vec((message, before, after, cut, length), 1..20)
+    }
+
+    /// Returns the steps of these payloads, and the stream after them; in the short way where the
+    /// stream takes it if `is_short`.
+    fn steps_of(role: Role, payloads: &[Payload], is_short: bool) -> (Vec<(u64, Step)>, Stream) {
+        let mut stream = Stream::new(role);
+        let mut steps = Vec::new();
+        let mut start = 1;
+        for &(message, before, after, cut, length) in payloads {
+            let all = format!("{before}{message}{after}");
+            let (one, other) = all.split_at(length.min(all.len()));
+            for part in [one, other].into_iter().filter(|part| !part.is_empty()) {
+                let end = start + part.len() as u64;
+                let span = Span { start, end };
+                let captured = part.len().saturating_sub(cut as usize);
+                let bytes = &part.as_bytes()[..captured];
+                match is_short.then(|| stream.whole(span, bytes)).flatten() {
+                    Some((head, length)) => steps.extend([
+                        (start, Step::Began),
+                        (start + length, Step::Head(head)),
+                        (end, Step::Ended),
+                    ]),
+                    None => stream.add_payload(span, bytes, |_, at, step| steps.push((at, step))),
+                }
+                start = end;
+            }
+        }
+        (steps, stream)
+    }
+
+    proptest! {
+        #[test]
+        fn a_whole_message_has_the_same_steps_in_the_short_way(
+            requests in payloads(&REQUESTS),
+            responses in payloads(&RESPONSES),
+        ) {
+            for (role, payloads) in [(Role::Request, requests), (Role::Response, responses)] {
+                let (steps, stream) = steps_of(role, &payloads, false);
+                let (short_steps, short_stream) = steps_of(role, &payloads, true);
+                prop_assert_eq!(short_steps, steps);
+                prop_assert_eq!(format!("{short_stream:?}"), format!("{stream:?}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_repeated_message_is_taken_in_the_short_way() {
+        let mut stream = Stream::new(Role::Request);
+        let bytes = REQUESTS[1].as_bytes();
+        let ways = (0..4).map(|number| {
+            let start = number * bytes.len() as u64;
+            let end = start + bytes.len() as u64;
+            let is_short = stream.whole(Span { start, end }, bytes).is_some();
+            if !is_short {
+                stream.add_payload(Span { start, end }, bytes, |_, _, _| {});
+            }
+            is_short
+        });
+        assert!(ways.last().expect("four messages"));
+    }
 
     #[test]
     fn more_than_fits_behind_a_hole_is_remembered_by_its_place() {

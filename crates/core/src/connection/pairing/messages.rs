@@ -8,7 +8,7 @@ use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
 use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
-use crate::protocol::http::{self, Role};
+use crate::protocol::http::{self, Head, Role};
 use crate::protocol::{Parser, Protocol, Step, http2, tls};
 
 /// Steps with the offsets at which they occurred.
@@ -39,6 +39,7 @@ impl Pairing {
             self.resynchronise(data.span.start, packet.ack);
         }
         let is_read = self.direction(packet.by).pass(data.span)
+            || self.whole_message(packet, data.span, payload)
             || self.read_on(packet, data, payload, view, scratch);
         if is_read
             && packet.by == Side::Server
@@ -46,6 +47,33 @@ impl Pairing {
         {
             draft.last.number = PacketNumber::new(packet.number);
         }
+    }
+
+    /// Takes in a segment that is exactly one message, without the list of steps that other segments
+    /// need. Returns false if it may be anything else.
+    fn whole_message(&mut self, packet: &PacketKey, span: Span, payload: &[u8]) -> bool {
+        let by = packet.by;
+        // The response to `HEAD` has no body, whatever its head says.
+        if by == Side::Server && self.awaited().is_some_and(|draft| draft.is_head_request()) {
+            return false;
+        }
+        let Some((head, length)) = self.direction(by).whole(span, payload) else {
+            return false;
+        };
+        let body = span.start + length;
+        match by {
+            Side::Client => {
+                self.request_begins(span.start, packet.at);
+                self.request_head(body, head);
+                self.request_ends(span.end);
+            }
+            Side::Server => {
+                self.response_begins(span.start, packet.at);
+                self.response_head(head);
+                self.response_ends(span.end, packet.time(), false);
+            }
+        }
+        true
     }
 
     /// Takes in data in frames or records that state their length.
@@ -226,68 +254,112 @@ impl Pairing {
 
     fn request_step(&mut self, offset: u64, step: Step, at: Timestamp) {
         match step {
-            Step::Began if self.protocol.intake == Intake::Refused => {}
-            Step::Began if self.is_full() => self.protocol.intake = Intake::Passing,
-            Step::Began => {
-                self.protocol.intake = Intake::Open;
-                let first = self.first_sent(offset);
-                self.begin(offset, first.unwrap_or(PacketTime { at, number: None }));
-            }
-            Step::Head(_) | Step::Ended if self.protocol.intake == Intake::Passing => {}
-            Step::Head(head) => {
-                if let Some(draft) = self.open.back_mut() {
-                    draft.closing.client_asked = head.asks_to_close;
-                    draft.request_head.permission.expects_at =
-                        head.fields.expects_continue.then_some(offset);
-                    draft.request_head.line = head.request;
-                }
-            }
-            Step::Ended => {
-                if let Some(draft) = self.open.back_mut() {
-                    draft.request.end = offset;
-                }
-            }
+            Step::Began => self.request_begins(offset, at),
+            Step::Head(head) => self.request_head(offset, head),
+            Step::Ended => self.request_ends(offset),
             Step::Lost => self.cut_awaited(),
             Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
+    fn request_begins(&mut self, offset: u64, at: Timestamp) {
+        if self.protocol.intake == Intake::Refused {
+            return;
+        }
+        if self.is_full() {
+            self.protocol.intake = Intake::Passing;
+            return;
+        }
+        self.protocol.intake = Intake::Open;
+        let first = self.first_sent(offset);
+        self.begin(offset, first.unwrap_or(PacketTime { at, number: None }));
+    }
+
+    fn request_head(&mut self, offset: u64, head: Head) {
+        if let Some(draft) = self.asking() {
+            draft.closing.client_asked = head.asks_to_close;
+            draft.request_head.permission.expects_at =
+                head.fields.expects_continue.then_some(offset);
+            draft.request_head.line = head.request;
+        }
+    }
+
+    fn request_ends(&mut self, offset: u64) {
+        if let Some(draft) = self.asking() {
+            draft.request.end = offset;
+        }
+    }
+
+    /// Returns the exchange whose request is being read.
+    fn asking(&mut self) -> Option<&mut Draft> {
+        let is_passing = self.protocol.intake == Intake::Passing;
+        self.open.back_mut().filter(|_| !is_passing)
+    }
+
     fn response_step(&mut self, offset: u64, step: Step, packet: PacketTime, torn: bool) {
-        if matches!(step, Step::Began) {
-            self.turn.is_orphaned = !self.open.iter().any(Draft::is_awaited);
-        }
-        if self.turn.is_orphaned {
-            return;
-        }
-        let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
-            return;
-        };
         match step {
-            Step::Began => {
-                draft.response = empty_span(offset);
-                draft.response_head.began = Some(packet.at);
-                draft.signs.has_response = true;
+            Step::Began => self.response_begins(offset, packet.at),
+            Step::Head(head) => self.response_head(head),
+            Step::Ended => self.response_ends(offset, packet, torn),
+            Step::Lost => {
+                if let Some(draft) = self.answering() {
+                    draft.cut();
+                }
             }
-            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
-                self.upgrade_to_http2();
-            }
-            Step::Head(head) => {
-                draft.response_head.status = head.status;
-                draft.response_head.error = draft.response_head.error.or(head.error);
-                draft.response_head.fields = head.fields;
-                draft.closing.server_asked |= head.asks_to_close;
-                draft.response_head.is_revocation |= head.is_revocation;
-            }
-            Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => {
-                draft.response_head.status = None;
-                draft.request_head.permission.interim =
-                    draft.request_head.permission.interim.or(Some(packet));
-            }
-            Step::Ended => draft.complete(offset, packet),
-            Step::Lost => draft.cut(),
             Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
+    }
+
+    fn response_begins(&mut self, offset: u64, at: Timestamp) {
+        self.turn.is_orphaned = self.awaited().is_none();
+        if let Some(draft) = self.answering() {
+            draft.response = empty_span(offset);
+            draft.response_head.began = Some(at);
+            draft.signs.has_response = true;
+        }
+    }
+
+    fn response_head(&mut self, head: Head) {
+        let Some(draft) = self.answering() else {
+            return;
+        };
+        if head.status == Some(101) && head.upgrades_to_http2 {
+            self.upgrade_to_http2();
+            return;
+        }
+        draft.response_head.status = head.status;
+        draft.response_head.error = draft.response_head.error.or(head.error);
+        draft.response_head.fields = head.fields;
+        draft.closing.server_asked |= head.asks_to_close;
+        draft.response_head.is_revocation |= head.is_revocation;
+    }
+
+    fn response_ends(&mut self, offset: u64, packet: PacketTime, torn: bool) {
+        let Some(draft) = self.answering() else {
+            return;
+        };
+        if torn {
+            draft.cut();
+        } else if draft.is_interim() {
+            draft.response_head.status = None;
+            let permission = &mut draft.request_head.permission;
+            permission.interim = permission.interim.or(Some(packet));
+        } else {
+            draft.complete(offset, packet);
+        }
+    }
+
+    /// Returns the first exchange that still waits for its response.
+    fn awaited(&self) -> Option<&Draft> {
+        self.open.iter().find(|draft| draft.is_awaited())
+    }
+
+    /// Returns the exchange whose response is being read; `None` if its request was not seen.
+    fn answering(&mut self) -> Option<&mut Draft> {
+        if self.turn.is_orphaned {
+            return None;
+        }
+        self.open.iter_mut().find(|draft| draft.is_awaited())
     }
 }
 

@@ -89,6 +89,13 @@ impl Messages {
         }
     }
 
+    /// Returns the head of a message and its length, if exactly these bytes are the message, and its
+    /// head was read before. Then the state after it is the one before it.
+    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
+        let is_between = self.state == State::Between;
+        is_between.then(|| repeated::whole(self.role, bytes))?
+    }
+
     /// Records that the response whose head was just read has no body, because it answers `HEAD`.
     pub(crate) fn no_body(&mut self) {
         self.state = State::Ending;

@@ -4,8 +4,8 @@
 
 use core::cell::RefCell;
 
-use super::Role;
 use super::head::{self, Whole};
+use super::{Framing, Head, Role, begins_message};
 
 /// Maximum number of heads that are remembered for each role.
 const MAX_HEADS: usize = 4;
@@ -20,12 +20,21 @@ thread_local! {
 
 /// Reads the head at the beginning of `bytes`, as [`head::read`] does.
 pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
+    of_role(role, |repeated| repeated.read(role, bytes))
+}
+
+/// Returns a head that was read before and its length, if `bytes` begin with it and end with its
+/// body.
+pub(super) fn whole(role: Role, bytes: &[u8]) -> Option<(Head, usize)> {
+    of_role(role, |repeated| repeated.whole(bytes))
+}
+
+fn of_role<T>(role: Role, act: impl FnOnce(&mut Repeated) -> T) -> T {
     REPEATED.with_borrow_mut(|[requests, responses]| {
-        let repeated = match role {
+        act(match role {
             Role::Request => requests,
             Role::Response => responses,
-        };
-        repeated.read(role, bytes)
+        })
     })
 }
 
@@ -46,16 +55,38 @@ impl Repeated {
         missed: 0,
     };
 
-    fn read(&mut self, role: Role, bytes: &[u8]) -> Option<Whole> {
+    /// Returns the head with which `bytes` begin. It begins like a message.
+    fn known(&self, bytes: &[u8]) -> Option<&Whole> {
         let mut known = self.heads.iter().flatten();
         // A head ends with its empty line, so none is the beginning of another.
-        if let Some((_, whole)) = known.find(|(head, _)| bytes.starts_with(head)) {
+        let found = known.find(|(head, _)| bytes.starts_with(head));
+        found.map(|(_, whole)| whole)
+    }
+
+    fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
+        let (head, framing, length) = self.known(bytes)?;
+        let body = match framing {
+            Framing::Empty => 0,
+            Framing::Length(body) => *body,
+            Framing::Chunked | Framing::UntilClose => return None,
+        };
+        let is_whole = (bytes.len() - length) as u64 == body;
+        // Another protocol may follow a 101.
+        (is_whole && head.status != Some(101)).then(|| (head.clone(), *length))
+    }
+
+    fn read(&mut self, role: Role, bytes: &[u8]) -> Option<Whole> {
+        if let Some(whole) = self.known(bytes) {
             return Some(whole.clone());
         }
         let whole = head::read(role, bytes)?;
         let length = whole.2;
         if length == self.missed && length <= MAX_LENGTH {
-            self.keep(bytes.get(..length)?, &whole);
+            let head = bytes.get(..length)?;
+            // `bytes` may be the rest of a message whose first bytes came alone.
+            if begins_message(role, head) {
+                self.keep(head, &whole);
+            }
         }
         self.missed = length;
         Some(whole)
