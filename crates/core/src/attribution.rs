@@ -25,6 +25,8 @@ pub(crate) mod rtt;
 mod shared;
 mod stop;
 mod stops;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 pub(crate) use overlay::{Held, Stretch};
@@ -128,6 +130,42 @@ pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Til
     if !may_tile(trace, effort) {
         return untiled(trace, spare);
     }
+    tile_around(plain(trace), trace, effort, spare)
+}
+
+/// Returns the response of an exchange whose messages are one segment each, which arrived in order,
+/// and are followed by nothing or by the client's next request: neither message has gaps, and no bare
+/// acknowledgement answers the response.
+fn plain<'a>(trace: &Trace<'a>) -> Option<&'a PacketRecord> {
+    let [request, response, next @ ..] = trace.packets else {
+        return None;
+    };
+    let is_message = |packet: &PacketRecord, by: Side, at: Timestamp| {
+        let is_whole = |data: Data| {
+            let is_new = data.arrival == Arrival::InOrder && data.span.end > data.span.start;
+            is_new && data.span == trace.span(by)
+        };
+        packet.by == by && packet.at == at && packet.data.is_some_and(is_whole)
+    };
+    let is_next = |packet: &PacketRecord| {
+        let is_behind = |data: Data| data.span.start >= trace.request.end;
+        packet.by == Side::Client && packet.data.is_some_and(is_behind)
+    };
+    let is_plain = is_message(request, Side::Client, trace.begin)
+        && is_message(response, Side::Server, trace.end)
+        && next.len() <= 1
+        && next.iter().all(is_next);
+    is_plain.then_some(response)
+}
+
+/// Tiles one exchange; `plain` is the response if the exchange is [plain](plain), whose messages need
+/// not be walked through.
+fn tile_around(
+    plain: Option<&PacketRecord>,
+    trace: &Trace<'_>,
+    effort: &Effort,
+    spare: &mut Spare,
+) -> Tiling {
     let mut tiler = Tiler {
         trace,
         effort,
@@ -138,12 +176,16 @@ pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Til
         stops: take(&mut spare.stops),
         pieces: take(&mut spare.pieces),
     };
-    let request_end = tiler.walk(Side::Client);
-    let first = first_response(trace);
+    let (request_end, first) = match plain {
+        Some(response) => (trace.begin, Some(response)),
+        None => (tiler.walk(Side::Client), first_response(trace)),
+    };
     if let Some(first) = first {
         tiler.between(request_end, first);
     }
-    tiler.walk(Side::Server);
+    if plain.is_none() || !tiler.stops.is_empty() {
+        tiler.walk(Side::Server);
+    }
     tiler.tiling.close_wait = trace
         .after
         .ends_with_fin
@@ -155,7 +197,9 @@ pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Til
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
-    tiler.tiling.sending.harmless_delay = harmless_delay(trace);
+    if plain.is_none() {
+        tiler.tiling.sending.harmless_delay = harmless_delay(trace);
+    }
     tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.loss.recoveries);
     tiler.tiling.loss.mtu = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries);
     tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
