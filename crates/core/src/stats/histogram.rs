@@ -1,6 +1,7 @@
 //! Distributions of durations.
 
 use core::iter;
+use core::mem;
 use core::time::Duration;
 use std::borrow::Cow;
 
@@ -9,6 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Number of bits after a value's leading 1 that select its bucket. The error is less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
+/// Number of bits of a bucket: those bits, and the power of two.
+const BUCKET_BITS: u32 = 16;
+const _: () = assert!(bucket(u64::MAX) < 1 << BUCKET_BITS);
 /// Minimum number of observations that are buffered before they are counted.
 const LEAST_RECENT: usize = 64;
 /// Number of additional observations that are buffered for each counted bucket. A buffer that grows
@@ -130,10 +134,28 @@ impl Distribution {
     /// Counts the recent observations.
     fn settle(&mut self) {
         if !self.recent.is_empty() {
-            self.recent.sort_unstable();
+            sort(&mut self.recent);
+            self.count_known();
+        }
+        if !self.recent.is_empty() {
             self.counted = sum(&self.counted, singles(&self.recent));
             self.recent.clear();
         }
+    }
+
+    /// Counts those of the recent observations whose bucket is known, which are most after a while;
+    /// leaves the others.
+    fn count_known(&mut self) {
+        let mut known = self.counted.iter_mut().peekable();
+        self.recent.retain(|&bucket| {
+            while known.next_if(|each| each.bucket < bucket).is_some() {}
+            let same = known.peek_mut().filter(|each| each.bucket == bucket);
+            let is_known = same.is_some();
+            if let Some(each) = same {
+                each.count = each.count.saturating_add(1);
+            }
+            !is_known
+        });
     }
 
     /// Returns all observations, counted.
@@ -335,6 +357,34 @@ fn sum_ns<'a>(counted: impl Iterator<Item = &'a Counted>) -> u128 {
     })
 }
 
+/// Sorts buckets: digit by digit, the lowest first, because that takes half as long as comparing
+/// many of them.
+fn sort(buckets: &mut Vec<u32>) {
+    const DIGITS: usize = 1 << u8::BITS;
+    if buckets.len() < DIGITS {
+        buckets.sort_unstable();
+        return;
+    }
+    let mut sorted = vec![0; buckets.len()];
+    for shift in (0..BUCKET_BITS).step_by(u8::BITS as usize) {
+        let digit = |bucket: u32| (bucket >> shift) as usize % DIGITS;
+        let mut places = [0; DIGITS];
+        for &bucket in buckets.iter() {
+            places[digit(bucket)] += 1;
+        }
+        let mut sum = 0;
+        for place in &mut places {
+            sum += mem::replace(place, sum);
+        }
+        for &bucket in buckets.iter() {
+            let place = &mut places[digit(bucket)];
+            sorted[*place] = bucket;
+            *place += 1;
+        }
+        mem::swap(buckets, &mut sorted);
+    }
+}
+
 /// Iterates over buckets that were each observed once.
 fn singles(buckets: &[u32]) -> impl Iterator<Item = Counted> + '_ {
     let buckets = buckets.iter();
@@ -391,7 +441,7 @@ fn bucket_of(value: Duration) -> u32 {
 /// Returns the bucket of a value. Each value below 1,024 has its own bucket, and every higher power
 /// of two has 1,024 buckets.
 #[inline]
-fn bucket(value: u64) -> u32 {
+const fn bucket(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
     let power = bits.saturating_sub(SIGNIFICANT_BITS);
     let leading = value >> power.saturating_sub(1);
@@ -410,10 +460,37 @@ fn upper_end(bucket: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    proptest! {
+        /// Counting in parts is counting one by one.
+        #[test]
+        fn observations_are_counted_however_many_come_at_a_time(
+            values in prop::collection::vec(prop_oneof![0..3_000_u64, any::<u64>()], 0..2_000)
+        ) {
+            let mut all = Distribution::default();
+            for &value in &values {
+                all.record(Duration::from_nanos(value));
+            }
+            let each = values.iter().map(|&value| (value, 1));
+            prop_assert_eq!(all, Distribution::from_buckets(each));
+        }
+
+        #[test]
+        fn buckets_are_sorted(
+            mut buckets in prop::collection::vec(0..1_u32 << BUCKET_BITS, 0..1_000)
+        ) {
+            let mut expected = buckets.clone();
+            expected.sort_unstable();
+            sort(&mut buckets);
+            prop_assert_eq!(buckets, expected);
+        }
     }
 
     #[test]
