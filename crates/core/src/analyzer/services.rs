@@ -25,6 +25,8 @@ const BATCH: usize = 128;
 pub(super) struct Services {
     places: HashMap<Endpoint, usize, SeedableRandomState>,
     list: Vec<(Endpoint, Box<Service>)>,
+    /// The index that was last asked for: mostly, the next exchange is with the same server.
+    latest: usize,
     /// The index of the service of each closed exchange; `None` if the exchange is not counted. The
     /// exchanges themselves are not moved, because they are large.
     exchanges: Vec<Option<usize>>,
@@ -37,6 +39,7 @@ impl Services {
         Self {
             places: HashMap::with_hasher(hasher),
             list: Vec::new(),
+            latest: 0,
             exchanges: Vec::new(),
             setups: Vec::new(),
         }
@@ -44,6 +47,16 @@ impl Services {
 
     /// Returns the index of this server's service; `None` if there are already too many services.
     pub(super) fn place(&mut self, server: Endpoint) -> Option<usize> {
+        let is_same = |(latest, _): &(Endpoint, _)| *latest == server;
+        if self.list.get(self.latest).is_some_and(is_same) {
+            return Some(self.latest);
+        }
+        let place = self.find(server)?;
+        self.latest = place;
+        Some(place)
+    }
+
+    fn find(&mut self, server: Endpoint) -> Option<usize> {
         let has_room = self.list.len() < MAX_SERVICES;
         match self.places.entry(server) {
             Entry::Occupied(place) => Some(*place.get()),

@@ -249,6 +249,9 @@ impl Common {
 
     /// Returns the phase for which one of our own flows was opened.
     fn phase_of_flow(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Option<Phase> {
+        if self.phases.is_empty() {
+            return None;
+        }
         let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
         let phases = self.phases.get(&flow)?;
         let since = phases.iter().rev().find(|(since, _)| *since <= at);
@@ -442,7 +445,7 @@ impl Shard {
                         span: span.clone().filter(|_| has_latency),
                     });
                 }
-                served.add_exchange(exchange, span);
+                served.join(exchange, span.as_ref());
             }
             if let Some(picture) = &mut self.picture
                 && place.is_some()

@@ -136,6 +136,10 @@ struct Held {
 
 /// Returns the hold of a response that fits into a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
+    // Most exchanges are shorter as a whole.
+    if exchange.latency() < TCP_RTO_MIN {
+        return None;
+    }
     let held = exchange.waited(WaitKind::ServerThink);
     if held < TCP_RTO_MIN || exchange.response.count > LARGEST {
         return None;

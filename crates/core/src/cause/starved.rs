@@ -72,6 +72,8 @@ pub(crate) struct Starved {
     packets: FirstPackets,
     /// The time slices in which requests other than the first on a connection were answered.
     served: BTreeSet<i64>,
+    /// The time slice added last: most exchanges end in the same one as those before them.
+    latest: Option<i64>,
     /// Connections on which a later request took as long.
     slow: BTreeSet<Endpoint>,
 }
@@ -102,13 +104,16 @@ impl Starved {
     /// Records an exchange. `is_counted` is true if the service's figures include it.
     pub(crate) fn observe(&mut self, exchange: &Exchange, is_counted: bool) {
         if exchange.id.ordinal > 0 {
-            if matches!(exchange.outcome, Outcome::Complete(_)) {
-                self.served.insert(stretch(exchange.end));
+            let served =
+                matches!(exchange.outcome, Outcome::Complete(_)).then(|| stretch(exchange.end));
+            let is_new = served.is_some() && served != self.latest;
+            let is_slow = exchange.latency() >= PATIENCE;
+            if is_new || is_slow {
+                self.served.extend(served);
+                self.latest = served.or(self.latest);
+                self.slow.extend(is_slow.then_some(exchange.id.client));
+                self.forget();
             }
-            if exchange.latency() >= PATIENCE {
-                self.slow.insert(exchange.id.client);
-            }
-            self.forget();
         } else if is_left(exchange) && self.waiting.len() < MOST {
             let is_cut = exchange.outcome == Outcome::Cut;
             self.waiting.push(Waiting {

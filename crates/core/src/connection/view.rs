@@ -75,8 +75,8 @@ impl<'a> View<'a> {
     /// Returns the round trip to the sender of `half`. Within one host it is zero, unless replies
     /// show otherwise: there is no path to measure.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
-        let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
-        if is_local && !half.to_peer.is_told() {
+        let is_untold = !half.to_peer.is_told() && half.to_peer.floor().is_some();
+        if is_untold && self.flow.is_within_host() {
             rtt::RoundTrip::none()
         } else {
             half.to_peer

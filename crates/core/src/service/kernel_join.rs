@@ -91,6 +91,12 @@ impl Served {
     /// waits and gives the exchange its stages. An exchange without a whole response does not
     /// count.
     pub(crate) fn add_exchange(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
+        self.join(exchange, turn.as_ref());
+    }
+
+    /// Records an exchange as [`add_exchange`](Self::add_exchange) does. A turn is large, and there
+    /// is none without the kernel's observations.
+    pub(crate) fn join(&mut self, exchange: &mut Exchange, turn: Option<&RequestSpan>) {
         if !matches!(
             exchange.outcome,
             Outcome::Complete(_) | Outcome::Failed(_) | Outcome::Grpc(_)
@@ -101,12 +107,12 @@ impl Served {
         if let Some(turn) = turn {
             self.exchanges += 1;
             let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
-            let fits = self.compare(exchange, &turn, error);
-            split(&mut self.splits, exchange, &turn);
+            let fits = self.compare(exchange, turn, error);
+            split(&mut self.splits, exchange, turn);
             if fits {
-                rename::rename(exchange, &turn, error);
+                rename::rename(exchange, turn, error);
             }
-            split(self.named.get_or_insert_default(), exchange, &turn);
+            split(self.named.get_or_insert_default(), exchange, turn);
             exchange.at_host = turn.stages().map(Box::new);
         }
     }

@@ -36,6 +36,8 @@ impl Pairing {
                     from = at + 1;
                     gone.push(at);
                 }
+                // Usually it is the only one, and is dropped where it is.
+                _ if self.open.len() == 1 => self.open.clear(),
                 _ => drop(self.open.pop_front()),
             }
         }
@@ -303,6 +305,7 @@ impl Draft {
         outcome: Outcome,
     ) -> Exchange {
         let view = around.view;
+        let to_server = view.to_server();
         let mut sending = tiling.sending;
         // Timestamps may be out of order, so that a segment is later than the end.
         for hold in &mut sending.holds {
@@ -328,8 +331,8 @@ impl Draft {
                 packing: tiling.packing,
             },
             path: PathTimes {
-                to_server: view.to_server().floor(),
-                is_told: view.to_server().is_told(),
+                to_server: to_server.floor(),
+                is_told: to_server.is_told(),
                 ..tiling.path
             },
             packets: ExchangePackets {
@@ -342,7 +345,7 @@ impl Draft {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
                 doubts: self.doubts(around),
-                is_relayed: view.to_server().is_relayed(),
+                is_relayed: to_server.is_relayed(),
                 stream: StreamSigns {
                     positions: self.positions(view),
                     ..self.signs.stream
@@ -384,7 +387,9 @@ impl Draft {
 
     /// Returns the sequence numbers of a stream's messages; `None` without a response.
     fn positions(&self, view: &View<'_>) -> Option<Positions> {
-        let is_whole = self.multiplexed.is_some() && self.response.end > self.response.start;
+        if self.multiplexed.is_none() || self.response.end <= self.response.start {
+            return None;
+        }
         let ends = |by, span: Span| -> Option<[u32; 2]> {
             let last = span.end.checked_sub(1)?;
             Some([
@@ -393,7 +398,7 @@ impl Draft {
             ])
         };
         Some(Positions {
-            request: ends(Side::Client, self.request).filter(|_| is_whole)?,
+            request: ends(Side::Client, self.request)?,
             response: ends(Side::Server, self.response)?,
         })
     }
