@@ -337,8 +337,8 @@ fn what_lies_beyond_the_host_is_the_paths() {
     assert_eq!(micros(exchange, WaitKind::Unknown, Owner::Path), 30_000);
     assert_eq!(
         causes(&report)[..],
-        [Id::ServerThink, Id::TimeOnPath],
-        "{:?} {:?}",
+        [Id::TimeOnPath, Id::ServerThink],
+        "the larger part first: {:?} {:?}",
         causes(&report),
         report.notes
     );
