@@ -124,6 +124,8 @@ pub(crate) enum Ceiling {
     Renamed,
     /// The time passed in the server's kernel, but not in its program.
     NotInProgram,
+    /// One end's packets and sockets show the same, and another reason would look alike at this end.
+    OneEnd,
     /// The packets' timestamps are artificial.
     ArtificialTimes,
     /// The data of both ends arrives at the same intervals.

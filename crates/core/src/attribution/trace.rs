@@ -40,6 +40,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
+    /// Number of bytes that the server has sent, as its sequence numbers show, and that did not come.
+    pub(crate) lost_of_server: u64,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
 }

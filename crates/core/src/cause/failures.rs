@@ -7,7 +7,7 @@ use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
 use super::first_packets::FirstPackets;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
@@ -71,15 +71,16 @@ impl Failures {
         kind: &Kind,
         words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
-        self.conclude_of(case, kind, self.tally.affected, words)
+        self.conclude_of(case, kind, (self.tally.affected, false), words)
     }
 
-    /// Returns the conclusion for `failed` requests, if not all counted requests really failed.
+    /// Returns the conclusion for `failed` requests, if not all counted requests really failed, and
+    /// whether they may have failed for another reason than the server.
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,
         kind: &Kind,
-        failed: u64,
+        (failed, has_look_alike): (u64, bool),
         words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
         let probed = probed(case, kind);
@@ -100,6 +101,9 @@ impl Failures {
             of: self.all(case),
         };
         finding.basis = Basis::new(repeats(&found), false);
+        if has_look_alike {
+            finding.basis.cap(Ceiling::OneEnd);
+        }
         finding.evidence = found;
         words(&mut finding);
         Conclusion::Finding(Box::new(finding))

@@ -16,7 +16,7 @@ use crate::service::tally::{Cost, Tally};
 const WORDING: Wording = Wording {
     summary: "A link on the path drops full-size packets, and the router before it does not report \
               this: in {affected} exchanges full segments were lost each time they were sent, \
-              {passed}. {small} This cost {saved} (median).",
+              {passed}. {small} {cost}",
     ruled_out: &[
         (
             Id::PacketLoss,
@@ -45,6 +45,32 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording for segments that are large and not full.
+const LARGE: Wording = Wording {
+    summary: "A link on the path seems to drop large packets, and the router before it does not \
+              report this: in {affected} exchanges large segments were lost each time they were \
+              sent, {passed}. {small} {cost}",
+    ..WORDING
+};
+
+/// The wording for bytes that were sent and never came.
+const UNSEEN: Wording = Wording {
+    summary: "The server's answers do not arrive in {affected} exchanges, although it sent them: up \
+              to {unseen} are missing, while small segments come. A link on the path that drops \
+              large packets, and whose router does not report this, does so. {cost}",
+    ruled_out: &[
+        (
+            Id::PacketLoss,
+            "random losses rarely hit all copies of one segment",
+        ),
+        (
+            Id::NoResponse,
+            "the server's sequence numbers count bytes of an answer",
+        ),
+    ],
+    ..WORDING
+};
+
 /// Minimum number of exchanges. A single exchange may have lost three copies by chance.
 const LEAST: u64 = 2;
 
@@ -59,6 +85,13 @@ pub(crate) struct Rule {
     passed: u32,
     /// Number of exchanges in which the receiver was heard meanwhile.
     heard: u64,
+    /// Number of exchanges in which the lost segments were full.
+    full: u64,
+    /// Number of exchanges in which only the server's sequence numbers show the loss, and the most
+    /// bytes that one of them lost.
+    unseen: (u64, u64),
+    /// Number of exchanges that ended without a response.
+    given_up: u64,
     packets: FirstPackets,
 }
 
@@ -72,11 +105,17 @@ impl super::Rule for Rule {
         self.copies += u64::from(narrow.copies);
         self.passed = self.passed.max(narrow.passed);
         self.heard += u64::from(narrow.is_heard);
+        self.full += u64::from(narrow.is_full);
+        self.unseen.0 += u64::from(narrow.unseen > 0);
+        self.unseen.1 = self.unseen.1.max(narrow.unseen);
         self.packets.add(narrow.packet);
-        let cost = match exchange.outcome {
-            Outcome::Complete(_) => lost(exchange),
+        let is_whole = matches!(exchange.outcome, Outcome::Complete(_));
+        self.given_up += u64::from(!is_whole);
+        let cost = if is_whole {
+            lost(exchange)
+        } else {
             // The client never got the response, so the whole time is lost.
-            _ => exchange.latency(),
+            exchange.latency()
         };
         self.tally
             .add(exchange, Cost::exactly(cost), core::time::Duration::ZERO);
@@ -87,6 +126,10 @@ impl super::Rule for Rule {
         self.copies += other.copies;
         self.passed = self.passed.max(other.passed);
         self.heard += other.heard;
+        self.full += other.full;
+        self.unseen.0 += other.unseen.0;
+        self.unseen.1 = self.unseen.1.max(other.unseen.1);
+        self.given_up += other.given_up;
         self.packets.extend(other.packets);
     }
 
@@ -98,8 +141,11 @@ impl super::Rule for Rule {
         finding.evidence.push(self.wire());
         // A receiver that is gone acknowledges nothing either.
         let is_gone = self.heard < LEAST && self.passed == 0;
-        let has_look_alike = (self.copies < 2 * LEAST && self.passed == 0) || is_gone;
-        finding.basis = Basis::new(self.copies.max(self.tally.affected), has_look_alike);
+        let is_rare = self.copies < 2 * LEAST && self.passed == 0;
+        finding.basis = Basis::new(
+            self.copies.max(self.tally.affected),
+            is_gone || is_rare || self.is_size_untold(),
+        );
         let passed = match self.passed {
             0 => "and no smaller size was tried".to_owned(),
             passed => format!(
@@ -112,35 +158,85 @@ impl super::Rule for Rule {
         } else {
             "Small segments get through."
         };
-        WORDING.tell(
+        self.wording().tell(
             &mut finding,
             &[
                 ("affected", &self.tally.affected),
                 ("passed", &passed),
                 ("small", &small),
-                (
-                    "saved",
-                    &human(self.tally.saved.quantile(0.5).unwrap_or_default()),
-                ),
+                ("unseen", &counted(self.unseen.1, "byte", "bytes")),
+                ("cost", &self.cost()),
             ],
         );
+        if self.is_size_untold() {
+            "A link on the path seems to drop large packets".clone_into(&mut finding.text.title);
+        }
+        if self.is_mostly_given_up() {
+            // Nothing shows how long these requests would have taken.
+            finding.time.predicted = None;
+        }
         Conclusion::Finding(Box::new(finding))
     }
 }
 
 impl Rule {
+    /// Returns true if only the server's sequence numbers show most of the losses.
+    fn is_unseen(&self) -> bool {
+        self.unseen.0 * 2 > self.tally.affected
+    }
+
+    /// Returns true if most of the lost segments were full.
+    fn is_full(&self) -> bool {
+        self.full * 2 > self.tally.affected
+    }
+
+    /// Returns true if something other than the size may decide which segments are lost: no data
+    /// came in smaller ones. A filter may drop a response for its content, and let ACKs pass.
+    fn is_size_untold(&self) -> bool {
+        self.passed == 0 && (self.is_unseen() || !self.is_full())
+    }
+
+    fn wording(&self) -> &'static Wording {
+        if self.is_unseen() {
+            &UNSEEN
+        } else if self.is_full() {
+            &WORDING
+        } else {
+            &LARGE
+        }
+    }
+
+    fn is_mostly_given_up(&self) -> bool {
+        self.given_up * 2 > self.tally.affected
+    }
+
+    /// Returns the sentence on what the losses cost.
+    fn cost(&self) -> String {
+        let saved = human(self.tally.saved.quantile(0.5).unwrap_or_default());
+        if self.is_mostly_given_up() {
+            format!("The client gave up after {saved} (median).")
+        } else {
+            format!("This cost {saved} (median).")
+        }
+    }
+
     fn wire(&self) -> Evidence {
+        let affected = counted(self.tally.affected, "exchange", "exchanges");
         let text = match self.copies {
+            0 if self.is_unseen() => format!(
+                "in {affected} the sequence numbers of the server's later segments count bytes that \
+                 never came, {} at most",
+                counted(self.unseen.1, "byte", "bytes"),
+            ),
             0 => format!(
-                "in {} no full segment arrived: after timeouts the response continued in segments \
-                 of {}, less than the MSS of the handshake",
-                counted(self.tally.affected, "exchange", "exchanges"),
+                "in {affected} no full segment arrived: after timeouts the response continued in \
+                 segments of {}, less than the MSS of the handshake",
                 counted(u64::from(self.passed), "byte", "bytes"),
             ),
             copies => format!(
-                "in {} the first full segment was sent {} without an ACK, while smaller segments \
-                 were acknowledged",
-                counted(self.tally.affected, "exchange", "exchanges"),
+                "in {affected} the first {} segment was sent {} without an ACK, while smaller \
+                 segments were acknowledged",
+                if self.is_full() { "full" } else { "large" },
                 counted(copies, "time", "times"),
             ),
         };

@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
 use crate::claim::Claim;
 use crate::exchange::wait::Owner;
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{Exchange, Outcome, Unheard};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::stats::histogram::Distribution;
@@ -66,6 +66,25 @@ const UNDELIVERED: Wording = Wording {
     ..WORDING
 };
 
+/// The wording for answers of which nothing shows that they were not sent.
+const UNHEARD: Wording = Wording {
+    summary: "{service} accepts connections and requests, but no response arrives in the time \
+              allowed: it sends none, or the path drops it.",
+    overturned_by: "a capture at the server, which shows whether responses leave",
+    fix: &[
+        (
+            "server",
+            "find out why its workers wait: all busy, a deadlock, a backend that hangs",
+        ),
+        (
+            "path",
+            "see whether large packets get through (ping -M do -s 1472): small ones carry the \
+             handshake and the ACKs, large ones the response",
+        ),
+    ],
+    ..WORDING
+};
+
 /// The ports that are registered for HTTP (IANA's registry).
 const HTTP_PORTS: [u16; 3] = [80, 8008, 8080];
 
@@ -93,6 +112,8 @@ pub(crate) struct Rule {
     ages: Distribution,
     /// Number of unanswered requests whose bytes were seen and are of no protocol that is parsed.
     unread: u64,
+    /// Number of unanswered requests after which the server was heard again, and had sent nothing.
+    silent: u64,
 }
 
 impl super::Rule for Rule {
@@ -103,11 +124,13 @@ impl super::Rule for Rule {
             && !exchange.signs.has_response
             && !exchange.signs.tls.is_answered
             && exchange.signs.is_request_acked
+            && exchange.signs.unheard != Unheard::Lost
             && exchange.latency() >= PATIENCE;
         if has_failed {
             self.failures.add(exchange);
             self.ages.record(exchange.latency());
             self.unread += u64::from(exchange.signs.doubts.is_unread);
+            self.silent += u64::from(exchange.signs.unheard == Unheard::Nothing);
         }
     }
 
@@ -115,6 +138,7 @@ impl super::Rule for Rule {
         self.failures.merge(other.failures);
         self.ages.absorb(other.ages);
         self.unread += other.unread;
+        self.silent += other.silent;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -122,20 +146,37 @@ impl super::Rule for Rule {
         if starved::passed_over(case).is_some() {
             return Conclusion::Nothing;
         }
-        let overdue = self.overdue(case);
+        let sent = self.sent(case);
+        let may_be_lost = sent.is_none() && !self.is_known_silent(case);
+        let failed = (self.overdue(case), may_be_lost);
+        let port = case.endpoint.port;
         self.failures
-            .conclude_of(case, &KIND, overdue, |finding| match self.sent(case) {
+            .conclude_of(case, &KIND, failed, |finding| match sent {
                 Some(evidence) => undelivered(finding, evidence),
-                None => self.wording(case.endpoint.port).tell(finding, &[]),
+                None => self.wording(port, may_be_lost).tell(finding, &[]),
             })
     }
 }
 
 impl Rule {
-    /// Returns the texts for a service at `port`.
-    fn wording(&self, port: u16) -> &'static Wording {
+    /// Returns true if the server sent no answer: a loss of the answer on the path, such as at a
+    /// link that takes only small packets, looks the same at the client. The server's next sequence
+    /// number tells it, and within one host there is no path.
+    fn is_known_silent(&self, case: &Case<'_>) -> bool {
+        let address = case.endpoint.addr;
+        let mut routes = case.facts.kernel.routes.iter();
+        let is_here =
+            address.is_loopback() || routes.any(|route| route.target == address && route.is_local);
+        let seen = self.failures.tally.affected;
+        is_here || (seen > 0 && self.silent * 2 >= seen)
+    }
+
+    /// Returns the texts for a service at `port`. `may_be_lost`: the answers may be lost on the way.
+    fn wording(&self, port: u16, may_be_lost: bool) -> &'static Wording {
         let is_unread = self.unread * 2 > self.failures.tally.affected;
-        if is_unread && HTTP_PORTS.contains(&port) {
+        if may_be_lost {
+            &UNHEARD
+        } else if is_unread && HTTP_PORTS.contains(&port) {
             &OTHER
         } else {
             &WORDING
@@ -193,7 +234,7 @@ mod tests {
                 unread,
                 ..Rule::default()
             };
-            let fix = rule.wording(port).fix.iter();
+            let fix = rule.wording(port, false).fix.iter();
             fix.map(|(_, change)| *change).collect::<String>()
         };
         assert!(changes(0, 80).contains("deadlock"));

@@ -244,6 +244,11 @@ impl SequenceSpace {
         self.next.saturating_sub(self.unseen_bytes)
     }
 
+    /// Returns the number of bytes below `next` that were neither seen nor acknowledged.
+    pub(crate) fn lost(&self) -> u64 {
+        self.holes.iter().map(|hole| hole.end - hole.start).sum()
+    }
+
     /// Frees what only an open connection needs.
     pub(super) fn retire(&mut self) {
         self.holes = Vec::new();

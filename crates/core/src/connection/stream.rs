@@ -47,6 +47,13 @@ impl Stream {
         self.messages = protocol.parser(role);
     }
 
+    /// Records that the stream begins with the byte at offset 0, although later ones may come first.
+    /// Otherwise the first payload counts as the beginning.
+    #[inline]
+    pub(crate) fn has_start(&mut self) {
+        self.delivered.get_or_insert(0);
+    }
+
     /// Takes in a payload at `span`, of which `bytes` were captured.
     pub(crate) fn add_payload(
         &mut self,

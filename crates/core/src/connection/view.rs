@@ -54,6 +54,20 @@ impl<'a> View<'a> {
         Some(half.sequence.base()?.wrapping_add(offset as u32))
     }
 
+    /// Returns true if the beginning of one side's stream is known.
+    pub(crate) fn has_start(self, by: Side) -> bool {
+        match by {
+            Side::Client => self.request.sequence.has_start(),
+            Side::Server => self.response.sequence.has_start(),
+        }
+    }
+
+    /// Returns the number of bytes that the server has sent, as its sequence numbers show, and that
+    /// neither came here nor were acknowledged.
+    pub(crate) fn lost_of_server(self) -> u64 {
+        self.response.sequence.lost()
+    }
+
     /// Returns the round trip from the point to the server.
     pub(crate) fn to_server(self) -> rtt::RoundTrip {
         self.trip(self.request)

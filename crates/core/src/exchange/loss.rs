@@ -55,18 +55,23 @@ pub enum RecoveryMechanism {
     Fast,
 }
 
-/// A response whose full segments were lost every time, while smaller ones
-/// arrived.
+/// A response whose large segments were lost every time, while smaller ones arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MtuLoss {
-    /// Number of times that the first full segment was retransmitted at full size, if that can be
+    /// Number of times that the first large segment was retransmitted at its size, if that can be
     /// seen.
     pub copies: u32,
     /// Payload of the smaller segments that arrived instead; 0: none.
     pub passed: u32,
     /// True if the receiver was heard meanwhile: neither it nor the path was gone.
     pub is_heard: bool,
-    /// Packet number of the last retransmission, or of the first smaller segment.
+    /// True if the segments were as large as the ends had agreed on.
+    pub is_full: bool,
+    /// Number of bytes that the server had sent, as its sequence numbers show, and that never came;
+    /// 0 if the capture has what was lost.
+    pub unseen: u64,
+    /// Packet number of the last retransmission, of the first smaller segment, or of the server's
+    /// last segment.
     pub packet: u64,
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Signs {
     pub(crate) is_left_waiting: bool,
     /// What shows of a TLS handshake that failed.
     pub(crate) tls: TlsSigns,
+    /// What shows whether the server sent an answer that did not come.
+    pub(crate) unheard: Unheard,
     /// The kind of bytes that came back instead of HTTP, if the request was HTTP.
     pub(crate) foreign: Option<Foreign>,
     /// True if the server had sent its FIN before the request.
@@ -48,6 +50,20 @@ pub(crate) struct Signs {
     pub(crate) is_relayed: bool,
     /// What frames show of the exchange, if it is an HTTP/2 stream.
     pub(crate) stream: StreamSigns,
+}
+
+/// What shows whether the server had sent an answer, or more of it, than came. Each segment carries
+/// its sender's next sequence number (RFC 9293 §3.4), so also one without payload tells what was
+/// sent before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// The server was not heard again, so that its answer may have been lost on the way.
+    #[default]
+    Untold,
+    /// The server had sent nothing else until the client gave up.
+    Nothing,
+    /// Bytes that the server had sent were lost on the way.
+    Lost,
 }
 
 /// What HTTP/2's frames show of an exchange.

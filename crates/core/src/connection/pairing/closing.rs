@@ -13,7 +13,7 @@ use crate::exchange::wait::WaitKind;
 use crate::exchange::{
     Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FirstRecord, Outcome,
     PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs,
-    StreamSigns,
+    StreamSigns, Unheard,
 };
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
@@ -192,8 +192,7 @@ impl Draft {
             (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
         );
-        let is_complete = matches!(self.outcome, Some(Outcome::Complete(_)));
-        if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
+        if !is_near_server || !self.is_complete() || !view.has_repeats(Side::Server) {
             return;
         }
         for packet in packets.iter().filter(|packet| packet.by == Side::Server) {
@@ -207,6 +206,10 @@ impl Draft {
                 self.last = PacketTime::of(packet.at, packet.number);
             }
         }
+    }
+
+    fn is_complete(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::Complete(_)))
     }
 
     /// Closes and tiles the exchange.
@@ -344,6 +347,11 @@ impl Draft {
             signs: Signs {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
+                unheard: if self.is_complete() {
+                    Unheard::Nothing
+                } else {
+                    unheard(around, end)
+                },
                 doubts: self.doubts(around),
                 is_relayed: to_server.is_relayed(),
                 stream: StreamSigns {
@@ -434,8 +442,32 @@ impl Draft {
             serialization: PerSide::default(),
             before: around.before,
             is_answer_repeated,
+            lost_of_server: if self.is_complete() {
+                0
+            } else {
+                around.view.lost_of_server()
+            },
             doubts: self.doubts(around),
         }
+    }
+}
+
+/// Returns what shows whether the server had sent more than what came until `end`. A point at the
+/// server sees all that it sends.
+fn unheard(around: &Around<'_>, end: Timestamp) -> Unheard {
+    let view = around.view;
+    let (server, client) = (view.to_server().floor(), view.to_client().floor());
+    let is_near = server
+        .zip(client)
+        .is_some_and(|(server, client)| server <= client);
+    let mut packets = around.packets.iter().rev();
+    let is_word = |packet: &PacketRecord| packet.by == Side::Server && packet.at >= end;
+    if view.lost_of_server() > 0 {
+        Unheard::Lost
+    } else if is_near || packets.any(is_word) {
+        Unheard::Nothing
+    } else {
+        Unheard::Untold
     }
 }
 

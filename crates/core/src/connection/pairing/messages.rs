@@ -108,6 +108,9 @@ impl Pairing {
         scratch: &mut Scratch,
     ) -> bool {
         let by = packet.by;
+        if data.arrival == Arrival::PastHole && view.has_start(by) {
+            self.direction(by).has_start();
+        }
         let steps = &mut scratch.steps;
         steps.clear();
         self.read(by, steps, |stream, on| {
