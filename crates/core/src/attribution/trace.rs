@@ -125,6 +125,7 @@ impl Trace<'_> {
             // It is unknown whether the server owed a response.
             _ if self.doubts.is_unread => (WaitKind::Unknown, Owner::Unknown),
             Side::Client => (WaitKind::RequestPause, Owner::Client),
+            Side::Server if self.doubts.is_rest_unasked => (WaitKind::Unknown, Owner::Unknown),
             // The path delayed the request, and may have delayed the response too.
             Side::Server if self.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),
             Side::Server => (WaitKind::ServerPause, Owner::Server),

@@ -10,6 +10,7 @@ mod draft;
 mod fins;
 mod flights;
 mod http2;
+mod late;
 mod loose;
 mod messages;
 mod refusal;
@@ -407,6 +408,8 @@ impl Pairing {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
         if matches!(self.protocol.mode, Mode::Turns | Mode::Tls(_)) {
+            let closed = self.fins.as_ref().and_then(|fins| fins.first());
+            self.settle_late_at_end(closed.or(ending.map(|(_, at, _)| at)));
             self.finish_turn();
         }
         self.fail_handshake();

@@ -115,6 +115,9 @@ pub(crate) struct PairingDoubts {
     /// True if the server, which also sends what nobody asks for, sent the response after a long
     /// pause: it may be no response.
     pub(crate) is_unasked: bool,
+    /// True if the last part of the response is short and late, and the client did not wait for it:
+    /// it may be something of the server's own, such as a heartbeat.
+    pub(crate) is_rest_unasked: bool,
 }
 
 impl Signs {

@@ -28,6 +28,11 @@ pub(super) struct Fins {
 }
 
 impl Fins {
+    /// Returns the time of the first FIN.
+    pub(super) fn first(&self) -> Option<Timestamp> {
+        self.left.into_iter().chain(self.left_by_server).min()
+    }
+
     /// Returns the time when the client gave up: it closed first, and nothing shows that it still
     /// reads.
     pub(super) fn given_up(&self) -> Option<Timestamp> {

@@ -5,6 +5,7 @@
 //! HTTP/2 control frames), form no exchange.
 
 use super::flights::Flights;
+use super::late::{Late, Next, note_late};
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::attribution::packet::Span;
@@ -42,7 +43,7 @@ const PREFACE: u16 = 64;
 
 /// Maximum length of a record that may hold only unprompted control data of a protocol: two updates
 /// of HTTP/2's windows up to TLS 1.2, or anything shorter.
-const MOST_CONTROL: u16 = 50;
+pub(super) const MOST_CONTROL: u16 = 50;
 
 /// State of a connection's TLS.
 #[derive(Debug)]
@@ -71,7 +72,13 @@ pub(super) struct Conversation {
     /// The client's last record that may be control data, if it came long after the open request.
     late_control: Option<(Span, PacketTime)>,
     /// The end of the server's last record that is not a response to any request.
-    unasked: u64,
+    pub(super) unasked: u64,
+    /// What may be no part of the open response.
+    pub(super) late: Option<Late>,
+    /// The length of the shortest request so far.
+    pub(super) shortest_request: Option<u16>,
+    /// True if the client went on after a response that nothing followed late.
+    pub(super) has_plain_end: bool,
     /// The first alert other than those that only close the connection.
     alert: Option<Alert>,
 }
@@ -86,11 +93,11 @@ enum Phase {
 
 /// A record and its position.
 #[derive(Clone, Copy)]
-struct Record {
+pub(super) struct Record {
     content: Content,
-    length: u16,
-    start: u64,
-    end: u64,
+    pub(super) length: u16,
+    pub(super) start: u64,
+    pub(super) end: u64,
 }
 
 impl Record {
@@ -123,6 +130,9 @@ impl Conversation {
             is_control: false,
             late_control: None,
             unasked: 0,
+            late: None,
+            shortest_request: None,
+            has_plain_end: false,
             alert: None,
         }
     }
@@ -332,7 +342,13 @@ impl Pairing {
                 Side::Client if tls.is_request(record) => {
                     self.request_record(tls, record, begin, packet, view)
                 }
-                Side::Client if tls.is_alert(record) => self.client_closes(),
+                Side::Client if tls.is_alert(record) => {
+                    self.settle_late(tls, begin.at, Next::End);
+                    self.client_closes();
+                }
+                Side::Client if is_encrypted => {
+                    self.settle_late(tls, begin.at, Next::Control(record.length))
+                }
                 Side::Server if is_encrypted => self.response_began(tls, record, packet, view),
                 _ => {}
             },
@@ -403,6 +419,7 @@ impl Pairing {
             // Tickets come before the first response only.
             (tls.ticket, tls.late_control) = (None, None);
             tls.is_control = may_be_control;
+            self.settle_late(tls, first.at, Next::Request(record.length));
             self.finish_turn();
             let is_early = !may_be_control && self.is_early(packet);
             self.begin(record.start, first);
@@ -422,6 +439,14 @@ impl Pairing {
         } else {
             tls.is_control &= may_be_control;
         }
+        let shortest = tls
+            .shortest_request
+            .into_iter()
+            .chain([record.length])
+            .min();
+        tls.shortest_request = shortest
+            .filter(|_| !may_be_control)
+            .or(tls.shortest_request);
         if let Some(draft) = self.open.back_mut() {
             draft.request.end = draft.request.end.max(record.end);
         }
@@ -554,6 +579,7 @@ impl Pairing {
             draft.put_aside(record.start, record.end, packet.time());
             return;
         }
+        note_late(&mut tls.late, draft, record, packet, view);
         let span = Span {
             start: record.start,
             end: record.start + HEADER,
