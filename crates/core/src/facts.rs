@@ -25,8 +25,8 @@ pub(crate) use syscalls::{Calls, Listening, Use};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
-    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
-    ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
+    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, OtherAddress, PointId,
+    ProbeAnswer, ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
 };
 use crate::observed::flow::Endpoint;
 use crate::observed::sockets::KernelLimits;
@@ -44,6 +44,7 @@ const MAX_ENTRIES: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
+    pub(crate) other_addresses: Vec<OtherAddress>,
     pub(crate) probes: BTreeMap<ProbeKey, ProbeGroup>,
     pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
@@ -205,6 +206,7 @@ impl Facts {
         let (at, phase, point) = (event.at, event.phase, event.origin.point);
         match event.body {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
+            EventBody::OtherAddress(other) => push(&mut self.other_addresses, other),
             EventBody::Route(route) => push(&mut self.kernel.routes, route),
             EventBody::Probe(sample) => self.probe(at, &sample),
             EventBody::Trace(start) => self.route.begin(start),

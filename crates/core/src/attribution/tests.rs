@@ -141,6 +141,7 @@ proptest! {
         is_torn in mostly(false, vec![true]),
         ends_with_fin in mostly(false, vec![true]),
         is_unread in mostly(false, vec![true]),
+        lost_of_server in mostly(0, vec![3]),
     ) {
         let torn = [(Side::Client, REQUEST)];
         let answered = packets.iter().rfind(|packet| packet.by == Side::Server);
@@ -160,6 +161,7 @@ proptest! {
             serialization: PerSide::default(),
             before: Before::default(),
             is_answer_repeated: false,
+            lost_of_server,
             doubts: PairingDoubts { is_unread, ..PairingDoubts::default() },
         };
         let short = tile(&trace, &Effort::default(), &mut Spare::default());

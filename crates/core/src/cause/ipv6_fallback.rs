@@ -4,16 +4,18 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::delays::Delays;
+use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::Hosts;
+use crate::observed::event::{OtherAddress, ProbeAnswer};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::preconnect::Elsewhere;
-use crate::report::counted;
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address that does not answer. The client tries it \
@@ -35,6 +37,19 @@ const WORDING: Wording = Wording {
             "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)",
         ),
     ],
+};
+
+/// The wording for our own attempts at an address that our requests did not use.
+const PROBED: Wording = Wording {
+    summary: "The name has an IPv6 address, {silent}, that does not answer, while {service} does. Our \
+              requests used IPv4 and did not pay for it. A client that tries IPv6 first waits 250 ms \
+              for each connection if it races addresses (RFC 8305), and otherwise until its connect \
+              times out, after minutes on Linux if it sets no limit.",
+    ruled_out: &[(
+        Id::FirewallDrop,
+        "the IPv4 address of the same name answered",
+    )],
+    ..WORDING
 };
 
 /// Minimum number of attempts for a finding without a lookup of both addresses. Only equal delays
@@ -142,8 +157,38 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let delays = self.attempts(&case.facts.hosts).delays();
-        delays.conclude(case, || self.finding(case, &delays))
+        match delays.conclude(case, || self.finding(case, &delays)) {
+            Conclusion::Nothing => probed(case).into(),
+            told => told,
+        }
     }
+}
+
+/// Returns the finding that only our own attempts show: the requests went to another address of the
+/// same name, so nothing of their time is charged.
+fn probed(case: &Case<'_>) -> Option<Claim> {
+    let target = case.target?;
+    let is_answered = case.endpoint.addr.is_ipv4() && case.ledger.counts.count > 0;
+    let is_silent = |other: &&OtherAddress| {
+        other.target == target
+            && other.endpoint.addr.is_ipv6()
+            && other.answer == ProbeAnswer::Silence
+    };
+    let mut others = case.facts.other_addresses.iter();
+    let other = others.find(is_silent).filter(|_| is_answered)?;
+    let attempts = u64::from(other.attempts);
+    let mut finding = evidence::bare_finding(Id::Ipv6Fallback, Owner::Path, case);
+    let text = format!(
+        "{} to {} had no answer within {}",
+        counted(attempts, "connect() call", "connect() calls"),
+        other.endpoint,
+        evidence::human(other.waited),
+    );
+    let evidence = Evidence::mechanism(EvidenceKind::OwnSocket, text).count(attempts);
+    finding.evidence.push(evidence);
+    finding.basis = Basis::new(attempts, false);
+    PROBED.tell(&mut finding, &[("silent", &other.endpoint.addr)]);
+    Some(finding)
 }
 
 impl Rule {

@@ -87,6 +87,8 @@ impl Event {
 pub enum EventBody {
     /// A name resolution, successful or not.
     Resolution(Resolution),
+    /// Connection attempts at an address of the target's name that is not the one used.
+    OtherAddress(OtherAddress),
     /// The kernel's selection of route and source address for a target.
     Route(KernelRoute),
     /// A probe and its answer.
@@ -200,6 +202,21 @@ pub struct Resolution {
     pub took: Duration,
     /// The reason for the failure, in the resolver's words.
     pub failure: Option<String>,
+}
+
+/// Connection attempts at an address of the target's name that is not the one used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherAddress {
+    /// The target.
+    pub target: TargetId,
+    /// The address and the target's port.
+    pub endpoint: Endpoint,
+    /// Number of attempts, all with the same answer.
+    pub attempts: u32,
+    /// What each attempt met.
+    pub answer: ProbeAnswer,
+    /// The time for which an answer was awaited.
+    pub waited: Duration,
 }
 
 /// The kernel's route to a target (`ip route get`).

@@ -3,9 +3,10 @@
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{
-    Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
-    PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, Resolution,
-    SocketOwner, SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
+    Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster,
+    OtherAddress, Phase, PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure,
+    RequestSample, Resolution, SocketOwner, SocketSample, SourceLocation, Stamp, TargetId,
+    TcpSample,
 };
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
@@ -75,6 +76,7 @@ pub(crate) fn make(
         "processors" => processors(&mut words, at),
         "called" => called(&mut words, at),
         "resolved" => resolved(&mut words, at),
+        "address" => address(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
 }
@@ -108,6 +110,28 @@ fn resolved(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> 
         addresses: vec![server().addr],
         took,
         failure: None,
+    });
+    Ok(vec![Event::here(at, Phase::Baseline, body)])
+}
+
+/// Returns attempts at another address of the server's name: `address ADDRESS silence|refused x N`.
+fn address(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let address = words.operand("address")?;
+    let address = address
+        .parse()
+        .map_err(|_| format!("`{address}` is no address"))?;
+    let answer = match words.operand("address")? {
+        "silence" => ProbeAnswer::Silence,
+        "refused" => ProbeAnswer::Refused,
+        other => return Err(format!("no address answers with `{other}`")),
+    };
+    words.operand("address")?;
+    let body = EventBody::OtherAddress(OtherAddress {
+        target: TargetId::Subject,
+        endpoint: Endpoint::new(address, server().port),
+        attempts: words.count("address")?,
+        answer,
+        waited: Duration::from_secs(1),
     });
     Ok(vec![Event::here(at, Phase::Baseline, body)])
 }

@@ -103,6 +103,7 @@
 //! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N [shared]
 //! resolved NAME SUM
+//! address ADDRESS silence|refused x N
 //! kernel [thread N] [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
 //! processors others N
 //! ```
@@ -115,6 +116,7 @@
 //! - `shared` is a counter of the network namespace that the client shares with the server.
 //! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
 //!   it.
+//! - `address` is another address of the server's name, and what each of N attempts at it met.
 //! - `loaded` probes are sent while the load above them runs. All others are sent before it.
 //! - `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N` or `unreachable
 //!   TYPE/CODE`.

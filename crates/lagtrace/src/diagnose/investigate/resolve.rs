@@ -5,7 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, ProbeAnswer, TargetId};
+use lagtrace_core::observed::event::{
+    Event, EventBody, Note, OtherAddress, Phase, ProbeAnswer, TargetId,
+};
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_sources::load::Target;
 use lagtrace_sources::probe::{self, ProbePlan};
 use lagtrace_sources::request::Request;
@@ -29,6 +32,10 @@ const STEP: &str = "resolve";
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum time for one of several addresses to answer before the next one is tried.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Number of attempts at an address that seems silent.
+const ATTEMPTS: u32 = 5;
+/// Maximum number of a name's addresses that are tried.
+const MOST_ADDRESSES: usize = 8;
 /// The interval at which a stop request of the user is checked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -66,7 +73,7 @@ pub(super) fn run(
         let address = if is_local {
             Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), place.port))
         } else {
-            search.address(&url, &place)?
+            search.address(id, &url, &place)?
         };
         let Some(address) = address else {
             return Ok(None);
@@ -102,7 +109,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns the address to use for the URL; `None` if the user stopped the search.
-    fn address(&mut self, url: &Url, place: &Place) -> Result<Option<SocketAddr>> {
+    fn address(&mut self, id: TargetId, url: &Url, place: &Place) -> Result<Option<SocketAddr>> {
         if let Some(address) = self.given(url) {
             let text = format!("{address} is taken for {}", url.host());
             self.console.outcome(STEP, &text);
@@ -123,7 +130,7 @@ impl Search<'_> {
         let name = resolution.name.clone();
         let took = words::time(resolution.took);
         self.events.push(event);
-        let chosen = self.choose(&addresses, place.port).ok_or_else(|| {
+        let chosen = self.choose(id, &addresses, place.port).ok_or_else(|| {
             let told = format!("`{name}` has no address of the requested IP version");
             Failure::new(told).hint("leave out -4 and -6")
         })?;
@@ -201,40 +208,90 @@ impl Search<'_> {
         addresses.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Returns the first address that answers; if none does, the first address.
-    fn choose(&mut self, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
+    /// Returns the first address that answers; if none does, the first address. The others are tried
+    /// too: other clients prefer them, and pay for one that is silent.
+    fn choose(&mut self, id: TargetId, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
         let (&first, others) = addresses.split_first()?;
         if others.is_empty() {
             return Some(first);
         }
-        for &address in addresses {
+        let mut chosen = None;
+        for &address in addresses.iter().take(MOST_ADDRESSES) {
             if self.interrupt.is_requested() {
                 break;
             }
-            if self.answers(SocketAddr::new(address, port)) {
-                return Some(address);
+            let address = SocketAddr::new(address, port);
+            match self.answer(address) {
+                Some(ProbeAnswer::Open) => chosen = chosen.or(Some(address.ip())),
+                answer => self.pass_over(id, address, answer, chosen),
             }
-            let text =
-                format!("{address} did not accept a connection, so the next address was tried.");
-            let note = EventBody::Note(Note {
-                id: "address-passed-over".to_owned(),
-                text,
-            });
-            self.events
-                .push(Event::here(clock::now(), Phase::Baseline, note));
         }
-        Some(first)
+        Some(chosen.unwrap_or(first))
     }
 
-    fn answers(&self, address: SocketAddr) -> bool {
-        let plan = ProbePlan {
-            count: 1,
-            timeout: ADDRESS_TIMEOUT,
-            ..ProbePlan::new(TargetId::Subject, address)
+    /// Records that an address did not accept a connection.
+    fn pass_over(
+        &mut self,
+        target: TargetId,
+        address: SocketAddr,
+        answer: Option<ProbeAnswer>,
+        chosen: Option<IpAddr>,
+    ) {
+        let is_silent = answer == Some(ProbeAnswer::Silence) && self.stays_silent(address);
+        let told = match (is_silent, chosen) {
+            (true, Some(_)) => "does not answer; clients that try it first wait for it",
+            (_, None) => "did not accept a connection, so the next address was tried",
+            (false, Some(_)) => return,
         };
-        let samples = probe::connect(&plan, self.interrupt.flag(), |_| {});
-        samples.is_ok_and(|samples| samples.iter().any(|s| s.answer == ProbeAnswer::Open))
+        let note = EventBody::Note(Note {
+            id: "address-passed-over".to_owned(),
+            text: format!("{} {told}.", address.ip()),
+        });
+        let other = answer.filter(|_| is_silent).map(|answer| {
+            EventBody::OtherAddress(OtherAddress {
+                target,
+                endpoint: Endpoint::from(address),
+                attempts: ATTEMPTS,
+                answer,
+                waited: ADDRESS_TIMEOUT,
+            })
+        });
+        let now = clock::now();
+        let bodies = [note].into_iter().chain(other);
+        let events = bodies.map(|body| Event::here(now, Phase::Baseline, body));
+        self.events.extend(events);
     }
+
+    /// Returns what a connection attempt at an address meets.
+    fn answer(&self, address: SocketAddr) -> Option<ProbeAnswer> {
+        attempt(address, self.interrupt)
+    }
+
+    /// Returns true if the remaining attempts at a silent address, all at a time, meet silence too: a
+    /// single SYN may have been lost.
+    fn stays_silent(&self, address: SocketAddr) -> bool {
+        let interrupt = self.interrupt;
+        thread::scope(|scope| {
+            let attempts: Vec<_> = (1..ATTEMPTS)
+                .map(|_| scope.spawn(move || attempt(address, interrupt)))
+                .collect();
+            attempts.into_iter().all(|attempt| {
+                attempt
+                    .join()
+                    .is_ok_and(|it| it == Some(ProbeAnswer::Silence))
+            })
+        })
+    }
+}
+
+fn attempt(address: SocketAddr, interrupt: &Interrupt) -> Option<ProbeAnswer> {
+    let plan = ProbePlan {
+        count: 1,
+        timeout: ADDRESS_TIMEOUT,
+        ..ProbePlan::new(TargetId::Subject, address)
+    };
+    let samples = probe::connect(&plan, interrupt.flag(), |_| {}).ok()?;
+    samples.first().map(|sample| sample.answer)
 }
 
 /// Lists the addresses, the chosen one first.
