@@ -342,6 +342,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
         let last_start = reports.iter().filter_map(|report| report.last_start).max();
         Summary {
             started: self.start,
+            opened: counts.opened,
             requests: counts.requests,
             counted_from,
             ended,

@@ -9,6 +9,9 @@ use crate::request;
 use crate::request::help::{self, is_success};
 use crate::tls;
 
+/// The stable name of the note on a load none of whose connections succeeded.
+const NOTHING_CONNECTED: &str = "nothing-connected";
+
 /// A note's stable name and its text.
 type Remark = (&'static str, String);
 
@@ -66,14 +69,17 @@ fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
 }
 
 fn nothing_connected(summary: &Summary) -> Option<Remark> {
-    let Ending::NothingConnected(failure) = summary.ending else {
-        return None;
+    let text = match summary.ending {
+        Ending::NothingConnected(failure) => format!(
+            "No connection succeeded ({}), so the load ended early.",
+            failure.name()
+        ),
+        _ if summary.opened > 0 || summary.lanes.iter().all(|lane| lane.failed() == 0) => {
+            return None;
+        }
+        _ => "No connection succeeded before the load ended.".to_owned(),
     };
-    let text = format!(
-        "No connection succeeded ({}), so the load ended early.",
-        failure.name()
-    );
-    Some(("nothing-connected", text))
+    Some((NOTHING_CONNECTED, text))
 }
 
 fn broken_off() -> Remark {

@@ -3,7 +3,8 @@
 mod stages;
 mod urls;
 
-use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report};
+use lagtrace_core::observed::event::RequestFailure;
+use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report, StatusCount};
 use lagtrace_core::stats::histogram::Distribution;
 
 use super::latency::statuses;
@@ -23,7 +24,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(load) = &report.load else {
         return;
     };
-    headline(page, load);
+    headline(page, report, load);
     outcomes(page, load);
     transport::write(page, load);
     if load.responses == 0 {
@@ -95,7 +96,7 @@ fn even_pace(load: &LoadRun) -> Option<&Figures> {
     load.even_pace_ns.as_ref().filter(|_| load.hides_stalls)
 }
 
-fn headline(page: &mut Page, load: &LoadRun) {
+fn headline(page: &mut Page, report: &Report, load: &LoadRun) {
     let margin = match load.rate_margin {
         Some(margin) => format!(" ± {}", quantity::rate(margin)),
         None => String::new(),
@@ -106,7 +107,12 @@ fn headline(page: &mut Page, load: &LoadRun) {
     };
     let connections = quantity::counted(load.connections.into(), "connection", "connections");
     if load.responses == 0 {
-        let text = format!("No response on {connections}, {manner}.");
+        let why = if were_never_open(report, load) {
+            ", none of which was established"
+        } else {
+            ""
+        };
+        let text = format!("No response on {connections}{why}, {manner}.");
         return page.paragraph(0, Tone::Bad, &text);
     }
     let text = format!(
@@ -122,6 +128,22 @@ fn headline(page: &mut Page, load: &LoadRun) {
         let text = format!("after a warm-up of {warm_up}, which is not counted");
         page.paragraph(0, Tone::Dim, &text);
     }
+}
+
+/// Returns true if no connection was established; one whose TLS handshake failed was.
+fn were_never_open(report: &Report, load: &LoadRun) -> bool {
+    let reached = [
+        RequestFailure::Certificate,
+        RequestFailure::Tls,
+        RequestFailure::TlsTimeout,
+    ];
+    let mut outcomes = load.outcomes.iter();
+    let has_reached = |outcome: &StatusCount| {
+        let mut reached = reached.iter();
+        reached.any(|failure| failure.name() == outcome.status)
+    };
+    let mut notes = report.notes.iter();
+    notes.any(|note| note.id == "nothing-connected") && !outcomes.any(has_reached)
 }
 
 fn outcomes(page: &mut Page, load: &LoadRun) {

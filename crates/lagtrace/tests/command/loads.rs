@@ -147,6 +147,30 @@ fn a_single_refused_connection_has_a_headline_and_its_reason() {
 }
 
 #[test]
+fn connections_that_were_never_established_are_told_apart_from_silent_ones() {
+    let told = |url: &str| {
+        lagtrace(["load", url, "-c", "2", "-d", "1s"])
+            .expect(1)
+            .stdout
+    };
+    // The accept queue is full, and the kernel drops the SYNs that come.
+    let full = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&full, 0).expect("a short queue");
+    let address = full.local_addr().expect("an address");
+    let patience = Duration::from_millis(200);
+    let filling: Vec<_> = (0..3)
+        .map(|_| TcpStream::connect_timeout(&address, patience))
+        .collect();
+    assert!(filling.iter().any(Result::is_err), "the queue has room");
+    let never = told(&format!("http://{address}/"));
+    assert!(never.contains("none of which was established"), "{never}");
+    let silent = Server::start(Manner::NeverAnswers);
+    let silent = told(&silent.url());
+    assert!(silent.starts_with("No response on 2"), "{silent}");
+    assert!(!silent.contains("established"), "{silent}");
+}
+
+#[test]
 fn steps_are_a_table_with_a_knee_or_a_reason_why_not() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let server = Server::start(Manner::AnswersAfter(Duration::from_millis(10), answer));

@@ -28,6 +28,8 @@ pub struct Summary {
     pub ending: Ending,
     /// First failure in TLS.
     pub tls_fault: Option<TlsFault>,
+    /// Number of connections that opened, warm-up included.
+    pub opened: u64,
     /// Number of requests that ended, warm-up included.
     pub requests: u64,
     /// The lanes in the order of the plan.
