@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::half::Half;
+use super::pairing::Ending;
 use super::{Closed, Connection, End, Parting, View, Watched};
 use crate::attribution::packet_record::Data;
 use crate::attribution::rtt::LEAST_ERROR;
@@ -39,8 +40,7 @@ impl Connection {
         if self.is_reset_on_way(segment) {
             self.pairing.was_reset_on_way();
         }
-        self.pairing
-            .finish(Some((self.side(segment.direction), segment.at, true)));
+        self.finish(Some((self.side(segment.direction), segment.at, true)));
         self.collect(closed);
     }
 
@@ -93,8 +93,15 @@ impl Connection {
             sequence.fin.is_some_and(|fin| sequence.acked >= fin)
         };
         if self.pairing.awaits_last_acks() && self.halves().iter().all(is_acked) {
-            self.pairing.finish(None);
+            self.finish(None);
         }
+    }
+
+    /// Finishes the connection's exchanges.
+    fn finish(&mut self, ending: Option<Ending>) {
+        let server = self.client.map(|client| client.reverse());
+        let lost = server.map_or(0, |server| self.half(server).sequence.lost());
+        self.pairing.finish(ending, lost > 0);
     }
 
     /// Closes everything open when the capture ends or the connection is dropped.
@@ -114,7 +121,7 @@ impl Connection {
         if parting == Parting::CaptureEnded {
             self.pairing.capture_ended();
         }
-        self.pairing.finish(None);
+        self.finish(None);
         self.collect(closed);
         closed.watched.extend(self.watched(parting));
     }

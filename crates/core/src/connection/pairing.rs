@@ -195,6 +195,10 @@ enum Mode {
     Turns,
 }
 
+/// Minimum time for which a client must have waited for lost bytes: the minimum of a retransmission
+/// timer (`TCP_RTO_MIN`).
+const OVERDUE: Duration = Duration::from_millis(200);
+
 /// The end of a connection: the side that ended it, the time, and whether it was a reset.
 pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 
@@ -403,14 +407,17 @@ impl Pairing {
     }
 
     /// Finishes the connection's exchanges, because no more will come; `None`: the capture ended,
-    /// unless something ended the connection before.
-    pub(crate) fn finish(&mut self, ending: Option<Ending>) {
+    /// unless something ended the connection before. `is_lost`: bytes that the server had sent never
+    /// came.
+    pub(crate) fn finish(&mut self, ending: Option<Ending>, is_lost: bool) {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
         if matches!(self.protocol.mode, Mode::Turns | Mode::Tls(_)) {
             let closed = self.fins.as_ref().and_then(|fins| fins.first());
             self.settle_late_at_end(closed.or(ending.map(|(_, at, _)| at)));
-            self.finish_turn();
+            if !self.is_given_up(ending, is_lost) {
+                self.finish_turn();
+            }
         }
         self.fail_handshake();
         self.note_alert();
@@ -436,6 +443,22 @@ impl Pairing {
         }
         self.acked.responses = u64::MAX;
         self.streams_ended(self.open.len());
+    }
+
+    /// Returns true if the client ended the connection without the whole response, of which bytes were
+    /// lost: they came neither here nor to the client, long after they were due.
+    fn is_given_up(&self, ending: Option<Ending>, is_lost: bool) -> bool {
+        let reset = match ending {
+            Some((Some(Side::Client), at, true)) => Some(at),
+            _ => None,
+        };
+        let left = self.fins.as_ref().and_then(|fins| fins.given_up());
+        let draft = self.open.back().filter(|draft| draft.is_awaited());
+        let Some((left, draft)) = left.or(reset).zip(draft) else {
+            return false;
+        };
+        let is_unheard = draft.has_response() && draft.response.end > self.acked.responses;
+        (is_lost || is_unheard) && left.since(draft.last.at) >= OVERDUE
     }
 
     /// Ignores the response that began after the client had given up at `left`, because nobody

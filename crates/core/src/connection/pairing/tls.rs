@@ -416,8 +416,9 @@ impl Pairing {
         tls.last_request = first.at;
         tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
-            // Tickets come before the first response only.
-            (tls.ticket, tls.late_control) = (None, None);
+            tls.late_control = None;
+            // Tickets come before the first response only, some of them before the first request.
+            tls.ticket = tls.ticket.filter(|_| self.next.ordinal == 0);
             tls.is_control = may_be_control;
             self.settle_late(tls, first.at, Next::Request(record.length));
             self.finish_turn();
@@ -555,13 +556,17 @@ impl Pairing {
             return;
         }
         self.doubt_response(packet);
+        let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
+        let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             // Tickets come unasked too, but nobody answers them.
             self.turn.is_unasked = tls.has_answered;
+            tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
             return;
         };
         let is_rest_late = packet.at.since(draft.last.at) > LULL;
-        if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
+        let is_other = tls.ticket.is_some_and(|length| length != record.length);
+        if index == 1 && is_other && is_rest_late && draft.has_response() {
             // A single record long before all others was not the beginning of a response.
             draft.put_begin_aside(record.start);
         }
@@ -571,8 +576,6 @@ impl Pairing {
             return;
         }
         let is_preface = is_control || tls.is_preface(record.length, packet);
-        let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
-        let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
         tls.has_answered |= !is_preface && tls.ticket.is_none();
         if is_preface || is_ticket {
