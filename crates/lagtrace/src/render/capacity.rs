@@ -52,7 +52,7 @@ pub(super) fn carries(capacity: &Capacity) -> Option<String> {
         format!(" Delay is judged at {judged}.")
     };
     Some(format!(
-        "It carries {}/s: a single request takes {}; at {asked} {why}{users}, and requests queue \
+        "It carries {}/s: sent one at a time, requests take {} each; at {asked} {why}{users}, and requests queue \
          for {}.{judged}",
         quantity::count(capacity.rate.round() as u64),
         quantity::duration(capacity.idle_ns),
@@ -127,7 +127,7 @@ mod tests {
     fn what_limits_a_service_is_told_with_who_uses_the_processors() {
         assert_eq!(
             carries(&saturated(CapacityLimit::SharedProcessors)).expect("a sentence"),
-            "It carries 30/s: a single request takes 33.0 ms; at 100 connections the processors are \
+            "It carries 30/s: sent one at a time, requests take 33.0 ms each; at 100 connections the processors are \
              busy, also with other processes (the service 52 %, backup[71] 45 %), and requests queue \
              for 3.26 s. Delay is judged at 1 connection."
         );
