@@ -27,7 +27,8 @@ pub use hold::{Hold, HoldPackets, HoldRelease};
 pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
 pub use packing::{Gathered, Packing};
 pub(crate) use signs::{
-    Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns, Unheard,
+    FaultSigns, Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns,
+    Unheard,
 };
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};

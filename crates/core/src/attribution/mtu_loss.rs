@@ -92,7 +92,7 @@ fn largest<'a>(trace: &'a Trace<'_>) -> Option<(&'a PacketRecord, Data)> {
 /// many for a segment that every path passes, and did not come in the time in which the server sends
 /// them three times.
 fn never_came(trace: &Trace<'_>) -> Option<MtuLoss> {
-    let lost = trace.lost_of_server;
+    let lost = trace.after.lost_of_server;
     if lost <= EVERY_PATH || trace.end.since(trace.begin) < TWO_COPIES {
         return None;
     }

@@ -40,8 +40,6 @@ pub(crate) struct Trace<'a> {
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
-    /// Number of bytes that the server has sent, as its sequence numbers show, and that did not come.
-    pub(crate) lost_of_server: u64,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
 }
@@ -53,6 +51,8 @@ pub(crate) struct After {
     pub(crate) ends_with_fin: bool,
     /// The client's bytes before this offset belong to no later request; 0 if they may.
     pub(crate) next_request: u64,
+    /// Number of bytes that the server has sent, as its sequence numbers show, and that did not come.
+    pub(crate) lost_of_server: u64,
 }
 
 /// The permission that a client waits for before it sends the body (`Expect: 100-continue`).

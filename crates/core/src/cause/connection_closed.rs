@@ -80,7 +80,7 @@ impl super::Rule for Rule {
             // The server closed first. A client that closes first just does not wait for the
             // response.
             Outcome::Closed => true,
-            Outcome::Reset if signs.is_reset_on_way => false,
+            Outcome::Reset if signs.fault.is_reset_on_way => false,
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };

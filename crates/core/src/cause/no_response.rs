@@ -124,13 +124,13 @@ impl super::Rule for Rule {
             && !exchange.signs.has_response
             && !exchange.signs.tls.is_answered
             && exchange.signs.is_request_acked
-            && exchange.signs.unheard != Unheard::Lost
+            && exchange.signs.fault.unheard != Unheard::Lost
             && exchange.latency() >= PATIENCE;
         if has_failed {
             self.failures.add(exchange);
             self.ages.record(exchange.latency());
             self.unread += u64::from(exchange.signs.doubts.is_unread);
-            self.silent += u64::from(exchange.signs.unheard == Unheard::Nothing);
+            self.silent += u64::from(exchange.signs.fault.unheard == Unheard::Nothing);
         }
     }
 

@@ -437,7 +437,7 @@ impl Pairing {
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         self.end_at_last_byte();
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
-            draft.signs.is_reset_on_way = self.is_reset_on_way;
+            draft.signs.fault.is_reset_on_way = self.is_reset_on_way;
             // It is unknown whether the client expected an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }

@@ -30,16 +30,14 @@ pub(crate) struct Signs {
     pub(crate) is_left_waiting: bool,
     /// What shows of a TLS handshake that failed.
     pub(crate) tls: TlsSigns,
-    /// What shows whether the server sent an answer that did not come.
-    pub(crate) unheard: Unheard,
     /// The kind of bytes that came back instead of HTTP, if the request was HTTP.
     pub(crate) foreign: Option<Foreign>,
     /// True if the server had sent its FIN before the request.
     pub(crate) was_closing: bool,
     /// The side that reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
-    /// True if a device on the path reset the connection in the server's name.
-    pub(crate) is_reset_on_way: bool,
+    /// What shows who is at fault for the end.
+    pub(crate) fault: FaultSigns,
     /// The server's think time, if the capture ended within the response.
     pub(crate) thought: Option<Duration>,
     /// Reasons why requests and responses may be paired wrongly.
@@ -50,6 +48,15 @@ pub(crate) struct Signs {
     pub(crate) is_relayed: bool,
     /// What frames show of the exchange, if it is an HTTP/2 stream.
     pub(crate) stream: StreamSigns,
+}
+
+/// What shows who is at fault for the end of an exchange that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FaultSigns {
+    /// True if a device on the path reset the connection in the server's name.
+    pub(crate) is_reset_on_way: bool,
+    /// What shows whether the server sent an answer that did not come.
+    pub(crate) unheard: Unheard,
 }
 
 /// What shows whether the server had sent an answer, or more of it, than came. Each segment carries

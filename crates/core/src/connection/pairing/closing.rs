@@ -11,7 +11,7 @@ use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{
-    Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FirstRecord, Outcome,
+    Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FaultSigns, FirstRecord, Outcome,
     PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs,
     StreamSigns, Unheard,
 };
@@ -347,10 +347,13 @@ impl Draft {
             signs: Signs {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
-                unheard: if self.is_complete() {
-                    Unheard::Nothing
-                } else {
-                    unheard(around, end)
+                fault: FaultSigns {
+                    unheard: if self.is_complete() {
+                        Unheard::Nothing
+                    } else {
+                        unheard(around, end)
+                    },
+                    ..self.signs.fault
                 },
                 doubts: self.doubts(around),
                 is_relayed: to_server.is_relayed(),
@@ -435,6 +438,11 @@ impl Draft {
             after: After {
                 ends_with_fin: self.fin.is_end,
                 next_request: around.next_request,
+                lost_of_server: if self.is_complete() {
+                    0
+                } else {
+                    around.view.lost_of_server()
+                },
             },
             permission: self.request_head.permission,
             trips: around.view.trips(),
@@ -442,11 +450,6 @@ impl Draft {
             serialization: PerSide::default(),
             before: around.before,
             is_answer_repeated,
-            lost_of_server: if self.is_complete() {
-                0
-            } else {
-                around.view.lost_of_server()
-            },
             doubts: self.doubts(around),
         }
     }

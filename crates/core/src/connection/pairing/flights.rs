@@ -285,7 +285,6 @@ impl Tiled<'_> {
             serialization: PerSide::default(),
             before: Before::default(),
             is_answer_repeated: false,
-            lost_of_server: 0,
             doubts: PairingDoubts::default(),
         };
         tile(&trace, &Effort::default(), &mut Spare::default())

@@ -6,7 +6,6 @@
 
 use core::time::Duration;
 
-use super::tls::{Conversation, MOST_CONTROL, Record};
 use super::turns::LULL;
 use super::{Draft, Pairing};
 use crate::attribution::packet::Span;
@@ -17,6 +16,23 @@ use crate::observed::time::Timestamp;
 
 /// Maximum length of a record that may hold a heartbeat: a few words, with a time and a name.
 const MOST_HEARTBEAT: u16 = 160;
+
+/// Maximum length of a record that may hold only unprompted control data of a protocol: two updates
+/// of HTTP/2's windows up to TLS 1.2, or anything shorter.
+pub(super) const MOST_CONTROL: u16 = 50;
+
+/// What is known of the server's records that belong to no response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unasked {
+    /// The end of the last record that is not a response to any request.
+    pub(super) end: u64,
+    /// What may be no part of the open response.
+    late: Option<Late>,
+    /// The length of the shortest request so far.
+    pub(super) shortest_request: Option<u16>,
+    /// True if the client went on after a response that nothing followed late.
+    has_plain_end: bool,
+}
 
 /// A lone short record that came long after the response before it.
 #[derive(Clone, Copy, Debug)]
@@ -46,24 +62,24 @@ pub(super) enum Next {
 /// Takes in a record of a server: it may be late, or continue a late one, which then is a part of the
 /// response.
 pub(super) fn note_late(
-    late: &mut Option<Late>,
+    unasked: &mut Unasked,
     draft: &Draft,
-    record: Record,
+    (length, record): (u16, Span),
     packet: &PacketKey,
     view: &View<'_>,
 ) {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;
-    let is_lone = record.length <= MOST_HEARTBEAT && packet.start == record.start;
+    let is_lone = length <= MOST_HEARTBEAT && packet.start == record.start;
     let is_late = packet.at.since(draft.last.at) > limit && packet.idle > LULL;
-    let before = late.map_or((draft.response, draft.last), |late| {
+    let before = unasked.late.map_or((draft.response, draft.last), |late| {
         (late.response, late.last)
     });
-    *late = (draft.has_response() && is_lone && is_late).then(|| Late {
+    unasked.late = (draft.has_response() && is_lone && is_late).then(|| Late {
         response: before.0,
         last: before.1,
         at: packet.at,
-        length: record.length,
+        length,
         end: record.end,
         reaction: view.to_client().floor().unwrap_or_default() + LULL,
     });
@@ -71,17 +87,17 @@ pub(super) fn note_late(
 
 impl Pairing {
     /// Decides what the late record after the open response is, now that `next` follows at `at`.
-    pub(super) fn settle_late(&mut self, tls: &mut Conversation, at: Timestamp, next: Next) {
+    pub(super) fn settle_late(&mut self, unasked: &mut Unasked, at: Timestamp, next: Next) {
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
         let is_short = |length: u16| {
-            let shortest = tls.shortest_request;
+            let shortest = unasked.shortest_request;
             length <= MOST_CONTROL && shortest.is_some_and(|shortest| length < shortest)
         };
-        let Some(late) = tls.late else {
+        let Some(late) = unasked.late else {
             let goes_on = matches!(next, Next::Request(length) if !is_short(length));
-            tls.has_plain_end |= goes_on && draft.has_response();
+            unasked.has_plain_end |= goes_on && draft.has_response();
             return;
         };
         let is_direct = at.since(late.at) <= late.reaction;
@@ -95,22 +111,13 @@ impl Pairing {
         if !is_reply && matches!(next, Next::Control(_)) {
             return;
         }
-        tls.late = None;
-        if is_reply || (!is_direct && tls.has_plain_end) {
+        unasked.late = None;
+        if is_reply || (!is_direct && unasked.has_plain_end) {
             (draft.response, draft.last) = (late.response, late.last);
-            tls.unasked = late.end;
+            unasked.end = late.end;
             self.turn.is_unasked = true;
         } else if !is_direct && late.length <= MOST_CONTROL {
             draft.signs.doubts.is_rest_unasked = true;
-        }
-    }
-
-    /// Decides what the late record after the last response is, when the connection ends at
-    /// `ended`, or the capture does.
-    pub(super) fn settle_late_at_end(&mut self, ended: Option<Timestamp>) {
-        if let Some(mut tls) = self.tls.conversation.take() {
-            self.settle_late(&mut tls, ended.unwrap_or(Timestamp::MAX), Next::End);
-            self.tls.conversation = Some(tls);
         }
     }
 }

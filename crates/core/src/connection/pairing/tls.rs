@@ -5,7 +5,7 @@
 //! HTTP/2 control frames), form no exchange.
 
 use super::flights::Flights;
-use super::late::{Late, Next, note_late};
+use super::late::{MOST_CONTROL, Next, Unasked, note_late};
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::attribution::packet::Span;
@@ -41,10 +41,6 @@ const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
 /// their ACK, and a WINDOW_UPDATE (RFC 9113 §3.4).
 const PREFACE: u16 = 64;
 
-/// Maximum length of a record that may hold only unprompted control data of a protocol: two updates
-/// of HTTP/2's windows up to TLS 1.2, or anything shorter.
-pub(super) const MOST_CONTROL: u16 = 50;
-
 /// State of a connection's TLS.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -71,14 +67,7 @@ pub(super) struct Conversation {
     is_control: bool,
     /// The client's last record that may be control data, if it came long after the open request.
     late_control: Option<(Span, PacketTime)>,
-    /// The end of the server's last record that is not a response to any request.
-    pub(super) unasked: u64,
-    /// What may be no part of the open response.
-    pub(super) late: Option<Late>,
-    /// The length of the shortest request so far.
-    pub(super) shortest_request: Option<u16>,
-    /// True if the client went on after a response that nothing followed late.
-    pub(super) has_plain_end: bool,
+    unasked: Unasked,
     /// The first alert other than those that only close the connection.
     alert: Option<Alert>,
 }
@@ -93,11 +82,11 @@ enum Phase {
 
 /// A record and its position.
 #[derive(Clone, Copy)]
-pub(super) struct Record {
+struct Record {
     content: Content,
-    pub(super) length: u16,
-    pub(super) start: u64,
-    pub(super) end: u64,
+    length: u16,
+    start: u64,
+    end: u64,
 }
 
 impl Record {
@@ -129,10 +118,7 @@ impl Conversation {
             has_messages: false,
             is_control: false,
             late_control: None,
-            unasked: 0,
-            late: None,
-            shortest_request: None,
-            has_plain_end: false,
+            unasked: Unasked::default(),
             alert: None,
         }
     }
@@ -343,11 +329,11 @@ impl Pairing {
                     self.request_record(tls, record, begin, packet, view)
                 }
                 Side::Client if tls.is_alert(record) => {
-                    self.settle_late(tls, begin.at, Next::End);
+                    self.settle_late(&mut tls.unasked, begin.at, Next::End);
                     self.client_closes();
                 }
                 Side::Client if is_encrypted => {
-                    self.settle_late(tls, begin.at, Next::Control(record.length))
+                    self.settle_late(&mut tls.unasked, begin.at, Next::Control(record.length))
                 }
                 Side::Server if is_encrypted => self.response_began(tls, record, packet, view),
                 _ => {}
@@ -383,7 +369,7 @@ impl Pairing {
                     // The client did not wait for the server's Finished.
                     tls.completed_by = packet.number;
                 }
-                let is_answer = by == Side::Server && record.end > tls.unasked;
+                let is_answer = by == Side::Server && record.end > tls.unasked.end;
                 if is_answer && record.content == Content::ApplicationData {
                     self.response_ended(record, packet);
                 }
@@ -420,7 +406,7 @@ impl Pairing {
             // Tickets come before the first response only, some of them before the first request.
             tls.ticket = tls.ticket.filter(|_| self.next.ordinal == 0);
             tls.is_control = may_be_control;
-            self.settle_late(tls, first.at, Next::Request(record.length));
+            self.settle_late(&mut tls.unasked, first.at, Next::Request(record.length));
             self.finish_turn();
             let is_early = !may_be_control && self.is_early(packet);
             self.begin(record.start, first);
@@ -441,13 +427,14 @@ impl Pairing {
             tls.is_control &= may_be_control;
         }
         let shortest = tls
+            .unasked
             .shortest_request
             .into_iter()
             .chain([record.length])
             .min();
-        tls.shortest_request = shortest
+        tls.unasked.shortest_request = shortest
             .filter(|_| !may_be_control)
-            .or(tls.shortest_request);
+            .or(tls.unasked.shortest_request);
         if let Some(draft) = self.open.back_mut() {
             draft.request.end = draft.request.end.max(record.end);
         }
@@ -549,7 +536,7 @@ impl Pairing {
         let is_control = tls.is_control_frame(record.length);
         let answer = Some(record.span()).filter(|_| !is_control);
         if self.is_late_control(record, is_alert, packet) || self.crosses(packet, answer) {
-            tls.unasked = record.end;
+            tls.unasked.end = record.end;
             return;
         }
         if is_alert {
@@ -572,7 +559,7 @@ impl Pairing {
         }
         let is_control = is_control && !draft.has_response();
         if is_control && draft.has_aside() {
-            tls.unasked = record.end;
+            tls.unasked.end = record.end;
             return;
         }
         let is_preface = is_control || tls.is_preface(record.length, packet);
@@ -582,7 +569,13 @@ impl Pairing {
             draft.put_aside(record.start, record.end, packet.time());
             return;
         }
-        note_late(&mut tls.late, draft, record, packet, view);
+        note_late(
+            &mut tls.unasked,
+            draft,
+            (record.length, record.span()),
+            packet,
+            view,
+        );
         let span = Span {
             start: record.start,
             end: record.start + HEADER,
@@ -642,6 +635,15 @@ impl Pairing {
                 draft.request_head.line = Some(RequestLine::new("TLS", ""));
                 draft.signs.tls.is_answered = true;
             }
+        }
+    }
+
+    /// Decides what the late record after the last response is, when the connection ends at
+    /// `ended`, or the capture does.
+    pub(super) fn settle_late_at_end(&mut self, ended: Option<Timestamp>) {
+        if let Some(mut tls) = self.tls.conversation.take() {
+            self.settle_late(&mut tls.unasked, ended.unwrap_or(Timestamp::MAX), Next::End);
+            self.tls.conversation = Some(tls);
         }
     }
 
