@@ -101,6 +101,12 @@ const PROBED: Wording = Wording {
 /// time.
 const SHARE: f64 = 0.01;
 
+/// Minimum number of losses of other segments that must be expected at the rate of the SYNs for their
+/// absence to mean something.
+const EXPECTED: f64 = 10.0;
+/// Other segments are spared if this many times fewer are lost than expected.
+const SPARED: f64 = 4.0;
+
 /// Watches SYNs that were answered only after a retransmission.
 ///
 /// All handshakes of the service together show the reason. The reason is loss unless they show a
@@ -274,14 +280,47 @@ impl Rule {
             );
         }
         finding.evidence.extend(self.silence());
-        finding.evidence.extend(probed);
-        let repeats = self.repeated;
-        finding.basis = Basis::new(repeats, repeats * 20 < self.established);
+        // Probes show the same as packets: a SYN that was repeated, and not why.
+        let is_same = self.repeated > 0;
+        finding.evidence.extend(probed.map(|probed| Evidence {
+            shows_mechanism: !is_same,
+            ..probed
+        }));
+        // If the point saw who did not answer, or who missed the answer, no rate is needed.
+        let is_inferred = culprit == Owner::Path && !self.is_most(self.missed);
+        let only_syns = self.only_syns(case).filter(|_| is_inferred);
+        let is_rare = self.repeated * 20 < self.established;
+        finding.basis = Basis::new(self.repeated, is_rare || only_syns.is_some());
+        finding.evidence.extend(only_syns);
         if culprit == Owner::Server {
             finding.evidence.push(self.unanswered());
         }
         self.tell(&mut finding, culprit);
         finding
+    }
+
+    /// Returns the evidence that a path that loses SYNs this often does not lose other segments:
+    /// then something drops SYNs only, such as a limit of a packet filter, or a full backlog.
+    fn only_syns(&self, case: &Case<'_>) -> Option<Evidence> {
+        let odd = (self.repeated + self.given_up.count()) as f64;
+        let rate = odd / self.attempts().max(1) as f64;
+        // Each exchange has at least one segment whose loss is seen at any point: that of the request
+        // is repeated at the client, and that of the response at the server.
+        let exchanges = case.ledger.counts.count;
+        let expected = (rate * exchanges as f64).floor();
+        let seen = case.ledger.losses.repaired.sum();
+        let text = format!(
+            "of the segments of {} on open connections {} lost; at the rate of the SYNs at least \
+             {expected:.0} would be: something may drop SYNs only",
+            counted(exchanges, "exchange", "exchanges"),
+            match seen {
+                0 => "none was".to_owned(),
+                seen => counted(seen, "was", "were"),
+            },
+        );
+        let is_spared = expected >= EXPECTED && seen as f64 * SPARED < expected;
+        (is_spared && case.has_packets)
+            .then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(exchanges))
     }
 
     fn unanswered(&self) -> Evidence {

@@ -63,6 +63,8 @@ pub(crate) struct Lookup {
     pub(crate) took: Duration,
     /// The time until unanswered queries were retried.
     pub(crate) retried: Duration,
+    /// The longest time from the last retry of a query to its answer.
+    pub(crate) answered_after_retry: Duration,
     /// The queries that had to be retried.
     pub(crate) lost: Lost,
     /// Number of names that were queried.

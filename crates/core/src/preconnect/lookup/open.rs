@@ -286,6 +286,7 @@ impl Open {
             begin: self.begin,
             took: self.end.since(self.begin),
             retried,
+            answered_after_retry: self.answered_after_retry(),
             lost: self.lost(),
             names: u32::try_from(self.steps.len()).unwrap_or(u32::MAX),
             searched,
@@ -347,6 +348,13 @@ impl Open {
             covered = covered.max(last);
         }
         sum
+    }
+
+    /// Returns the longest time from the last retry of a query to its answer.
+    fn answered_after_retry(&self) -> Duration {
+        let retried = self.queries().filter(|query| query.was_lost());
+        let waits = retried.filter_map(|query| Some(query.answered?.since(query.last)));
+        waits.max().unwrap_or_default()
     }
 
     fn lost(&self) -> Lost {
