@@ -209,21 +209,26 @@ impl Search<'_> {
     }
 
     /// Returns the first address that answers; if none does, the first address. The others are tried
-    /// too: other clients prefer them, and pay for one that is silent.
+    /// until one is silent: other clients prefer them, and pay for it.
     fn choose(&mut self, id: TargetId, addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
         let (&first, others) = addresses.split_first()?;
         if others.is_empty() {
             return Some(first);
         }
-        let mut chosen = None;
+        let (mut chosen, mut has_silent) = (None, false);
         for &address in addresses.iter().take(MOST_ADDRESSES) {
-            if self.interrupt.is_requested() {
+            if self.interrupt.is_requested() || (chosen.is_some() && has_silent) {
                 break;
             }
             let address = SocketAddr::new(address, port);
-            match self.answer(address) {
+            match attempt(address, self.interrupt) {
                 Some(ProbeAnswer::Open) => chosen = chosen.or(Some(address.ip())),
-                answer => self.pass_over(id, address, answer, chosen),
+                answer => {
+                    let may_be_silent = !has_silent && answer == Some(ProbeAnswer::Silence);
+                    let is_silent = may_be_silent && self.stays_silent(address);
+                    has_silent |= is_silent;
+                    self.pass_over(id, address, chosen, is_silent);
+                }
             }
         }
         Some(chosen.unwrap_or(first))
@@ -234,10 +239,9 @@ impl Search<'_> {
         &mut self,
         target: TargetId,
         address: SocketAddr,
-        answer: Option<ProbeAnswer>,
         chosen: Option<IpAddr>,
+        is_silent: bool,
     ) {
-        let is_silent = answer == Some(ProbeAnswer::Silence) && self.stays_silent(address);
         let told = match (is_silent, chosen) {
             (true, Some(_)) => "does not answer; clients that try it first wait for it",
             (_, None) => "did not accept a connection, so the next address was tried",
@@ -247,12 +251,12 @@ impl Search<'_> {
             id: "address-passed-over".to_owned(),
             text: format!("{} {told}.", address.ip()),
         });
-        let other = answer.filter(|_| is_silent).map(|answer| {
+        let other = is_silent.then(|| {
             EventBody::OtherAddress(OtherAddress {
                 target,
                 endpoint: Endpoint::from(address),
                 attempts: ATTEMPTS,
-                answer,
+                answer: ProbeAnswer::Silence,
                 waited: ADDRESS_TIMEOUT,
             })
         });
@@ -260,11 +264,6 @@ impl Search<'_> {
         let bodies = [note].into_iter().chain(other);
         let events = bodies.map(|body| Event::here(now, Phase::Baseline, body));
         self.events.extend(events);
-    }
-
-    /// Returns what a connection attempt at an address meets.
-    fn answer(&self, address: SocketAddr) -> Option<ProbeAnswer> {
-        attempt(address, self.interrupt)
     }
 
     /// Returns true if the remaining attempts at a silent address, all at a time, meet silence too: a
@@ -284,6 +283,7 @@ impl Search<'_> {
     }
 }
 
+/// Returns what a connection attempt at an address meets.
 fn attempt(address: SocketAddr, interrupt: &Interrupt) -> Option<ProbeAnswer> {
     let plan = ProbePlan {
         count: 1,
