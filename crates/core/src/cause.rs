@@ -162,13 +162,13 @@ use upstream::Upstream;
 pub(crate) enum Conclusion {
     Nothing,
     Note(Remark),
-    Finding(Box<Claim>),
+    Claim(Box<Claim>),
 }
 
 /// Converts `None` to [`Conclusion::Nothing`].
 impl From<Option<Claim>> for Conclusion {
     fn from(found: Option<Claim>) -> Self {
-        found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
+        found.map_or(Self::Nothing, |claim| Self::Claim(Box::new(claim)))
     }
 }
 
@@ -274,7 +274,7 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
     /// Returns the conclusion from all observations.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 
-    /// Returns the finding's figures that are compared with the server's configuration.
+    /// Returns the claim's figures that are compared with the server's configuration.
     fn measured(&self, case: &Case<'_>) -> Measured {
         let _ = case;
         Measured::default()

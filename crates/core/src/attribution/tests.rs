@@ -154,14 +154,13 @@ proptest! {
             response: RESPONSE,
             torn: &torn[..usize::from(is_torn)],
             behind: behind.map(Timestamp::from_nanos),
-            after: After { ends_with_fin, next_request: u64::MAX },
+            after: After { ends_with_fin, next_request: u64::MAX, lost_of_server },
             permission: Permission::default(),
             trips: PerSide { client: trips.0, server: trips.1 },
             pipes: PerSide { client: pipes.0, server: pipes.1 },
             serialization: PerSide::default(),
             before: Before::default(),
             is_answer_repeated: false,
-            lost_of_server,
             doubts: PairingDoubts { is_unread, ..PairingDoubts::default() },
         };
         let short = tile(&trace, &Effort::default(), &mut Spare::default());

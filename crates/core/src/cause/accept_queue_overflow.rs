@@ -120,15 +120,15 @@ impl super::Rule for Rule {
         if !self.delays.is_material(case) || !is_full() {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    /// Sets the finding's cost: the time until SYNs were retransmitted, plus the waits in the
+    /// Sets the claim's cost: the time until SYNs were retransmitted, plus the waits in the
     /// accept queue. A wait is the time by which a connection's first exchange is slower than the
     /// quickest one; for a single one, the time until its request was taken.
-    fn charge(&self, finding: &mut Claim, case: &Case<'_>) {
+    fn charge(&self, claim: &mut Claim, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
         let waits = self
@@ -140,18 +140,18 @@ impl Rule {
             0 | 1 => self.delays.sum().saturating_sub(syns),
             _ => u64::try_from(waits).unwrap_or(u64::MAX),
         };
-        finding.time.cost.low = self.delays.sum().min(syns.saturating_add(waits));
-        finding.time.cost.likely = syns.saturating_add(waits).max(finding.time.cost.low);
-        finding.time.cost.high = finding.time.cost.likely;
-        finding.time.wall_ns = finding.time.cost.likely;
-        finding.time.whole_ns = case.ledger.total_with_setup();
+        claim.time.cost.low = self.delays.sum().min(syns.saturating_add(waits));
+        claim.time.cost.likely = syns.saturating_add(waits).max(claim.time.cost.low);
+        claim.time.cost.high = claim.time.cost.likely;
+        claim.time.wall_ns = claim.time.cost.likely;
+        claim.time.whole_ns = case.ledger.total_with_setup();
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self
             .delays
-            .finding(Id::AcceptQueueOverflow, Owner::Server, case);
-        self.charge(&mut finding, case);
+            .claim(Id::AcceptQueueOverflow, Owner::Server, case);
+        self.charge(&mut claim, case);
         let unread = (self.unread > 0).then(|| {
             let connections = counted(self.unread, "connection", "connections");
             format!("the first data was ignored and had to be retransmitted on {connections}; ")
@@ -166,7 +166,7 @@ impl Rule {
             repeated.unwrap_or_default(),
             self.delays.median()
         );
-        finding.evidence.push(self.delays.evidence(text));
+        claim.evidence.push(self.delays.evidence(text));
         let overflows = case.listen_overflows();
         if overflows > 0 {
             let text = format!(
@@ -175,44 +175,44 @@ impl Rule {
                 counted(overflows, "time", "times")
             );
             let full = Evidence::circumstance(EvidenceKind::Counter, text);
-            finding.evidence.push(full.count(overflows));
+            claim.evidence.push(full.count(overflows));
         }
         let repeats = if overflows > 0 {
             self.delays.count()
         } else {
             self.unread
         };
-        finding.basis = Basis::new(repeats, false);
+        claim.basis = Basis::new(repeats, false);
         let wording = match (self.unread, overflows) {
             (1.., _) => &WORDING,
             (0, 1..) => &COUNTED,
             (0, 0) => &SYNS_ONLY,
         };
-        wording.tell(&mut finding, &[]);
+        wording.tell(&mut claim, &[]);
         let mut listeners = case.facts.kernel.listeners.iter();
         let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
         if let Some(listener) = own.filter(|listener| listener.limit < SHORT) {
-            lengthen_first(&mut finding, listener.limit);
+            lengthen_first(&mut claim, listener.limit);
         }
-        finding
+        claim
     }
 }
 
 /// Puts the change that lengthens the queue first, which has so few places that a quick program fills
 /// it too.
-fn lengthen_first(finding: &mut Claim, places: u32) {
-    let Some(at) = finding
+fn lengthen_first(claim: &mut Claim, places: u32) {
+    let Some(at) = claim
         .fix
         .iter()
         .position(|fix| fix.change.starts_with(LONGER))
     else {
         return;
     };
-    let mut longer = finding.fix.remove(at);
+    let mut longer = claim.fix.remove(at);
     longer.change = longer
         .change
         .replacen(LONGER, &format!("{LONGER} than {places}"), 1);
-    finding.fix.insert(0, longer);
+    claim.fix.insert(0, longer);
 }
 
 #[cfg(test)]
@@ -222,15 +222,15 @@ mod tests {
     #[test]
     fn a_short_queue_is_to_be_lengthened_first() {
         let at = crate::observed::flow::Endpoint::new([10, 0, 0, 2].into(), 80);
-        let mut finding = Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at);
-        COUNTED.tell(&mut finding, &[]);
-        let count = finding.fix.len();
-        lengthen_first(&mut finding, 16);
+        let mut claim = Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at);
+        COUNTED.tell(&mut claim, &[]);
+        let count = claim.fix.len();
+        lengthen_first(&mut claim, 16);
         assert!(
-            finding.fix[0].change.starts_with("a longer queue than 16"),
+            claim.fix[0].change.starts_with("a longer queue than 16"),
             "{:#?}",
-            finding.fix
+            claim.fix
         );
-        assert_eq!(finding.fix.len(), count);
+        assert_eq!(claim.fix.len(), count);
     }
 }

@@ -1,4 +1,4 @@
-//! `ack-thinning`: a note, never a finding. A receiver acknowledges at least every second full
+//! `ack-thinning`: a note, never a claim. A receiver acknowledges at least every second full
 //! segment (RFC 5681 §4.2). If one ACK covers many segments, the receiver's offload or a device on
 //! the path has dropped the other ACKs. The sender then sends in larger bursts, but nothing waits.
 

@@ -1,4 +1,4 @@
-//! `autocorking`: a note, never a finding. While an earlier segment is still in the device's queue,
+//! `autocorking`: a note, never a claim. While an earlier segment is still in the device's queue,
 //! the kernel merges small writes. It holds nothing back when that queue is empty
 //! (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
 

@@ -172,8 +172,8 @@ impl<const IS_EVEN: bool> Kind for Bottleneck<IS_EVEN> {
         (is_uneven || is_shared).then_some((SEEN_TOGETHER, &TOGETHER))
     }
 
-    fn complete(finding: &mut Claim, _: &Case<'_>, _: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, _: &Delivery) {
         // How much faster messages become depends on the rate of the link that replaces this one.
-        finding.time.predicted = None;
+        claim.time.predicted = None;
     }
 }

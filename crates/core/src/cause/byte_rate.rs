@@ -61,7 +61,7 @@ impl ByteRate {
         let matters =
             evidence::is_material(case, &self.pauses) && self.pauses.affected >= evidence::REPEATS;
         match self.rate().filter(|_| matters) {
-            Some(rate) => Conclusion::Finding(Box::new(self.finding(case, rate))),
+            Some(rate) => Conclusion::Claim(Box::new(self.claim(case, rate))),
             None => Conclusion::Nothing,
         }
     }
@@ -99,35 +99,35 @@ impl ByteRate {
         (is_constant && most >= least * DIFFERENT).then_some(rate)
     }
 
-    fn finding(&self, case: &Case<'_>, rate: f64) -> Claim {
-        let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
+    fn claim(&self, case: &Case<'_>, rate: f64) -> Claim {
+        let mut claim = evidence::claim(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
             "{} stopped with all data acknowledged. Each resumed when the bytes sent so far were \
              due at {rate}, whatever their number",
             counted(self.pauses.affected, "response", "responses"),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.pauses.affected)
                 .median(&self.pauses.saved),
         );
-        finding.basis = Basis::new(self.pauses.affected, false);
-        finding.text.summary = format!(
+        claim.basis = Basis::new(self.pauses.affected, false);
+        claim.text.summary = format!(
             "The server limits each response to {rate}: it stops for {} (median), {} of all \
              request time, although neither the path nor a window requires it.",
             median(&self.pauses.saved),
-            percent(finding.time.share())
+            percent(claim.time.share())
         );
-        finding.ruled_out.push(ruled_out(
+        claim.ruled_out.push(ruled_out(
             Id::BandwidthLimit,
             "the data arrived immediately and was acknowledged before each stop",
         ));
-        finding.text.overturned_by =
+        claim.text.overturned_by =
             "a server configuration without a rate limit, or pauses that match the work the server \
              does"
                 .to_owned();
-        finding.fix = vec![
+        claim.fix = vec![
             fix(
                 "server",
                 "set limit_rate 0, or use limit_rate_after (nginx); look for bwlim filters \
@@ -138,7 +138,7 @@ impl ByteRate {
                 "look for X-Accel-Limit-Rate in the application's responses",
             ),
         ];
-        finding
+        claim
     }
 }
 

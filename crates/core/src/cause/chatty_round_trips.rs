@@ -47,7 +47,7 @@ const LEAST_LOSS: Duration = Duration::from_millis(20);
 /// Minimum pause that separates two actions. It is far longer than the gap before a request that
 /// follows immediately.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Minimum number of actions for a finding.
+/// Minimum number of actions for a claim.
 const LEAST_ACTIONS: usize = 3;
 /// Minimum number of distinct times at which the client pauses. A client that stalls once or twice
 /// pauses on all its connections at the same time.
@@ -109,7 +109,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         match actions(case) {
-            Some(actions) => Conclusion::Finding(Box::new(finding(case, &actions))),
+            Some(actions) => Conclusion::Claim(Box::new(claim(case, &actions))),
             None => Conclusion::Nothing,
         }
     }
@@ -198,10 +198,10 @@ fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     most(quick, run.len()) && most(at_once, run.len() - 1)
 }
 
-fn finding(case: &Case<'_>, actions: &Actions) -> Claim {
+fn claim(case: &Case<'_>, actions: &Actions) -> Claim {
     let travel = round_trip(case);
     let tally = Tally::default();
-    let mut finding = evidence::finding(Id::ChattyRoundTrips, Owner::Client, case, &tally);
+    let mut claim = evidence::claim(Id::ChattyRoundTrips, Owner::Client, case, &tally);
     let spared: usize = actions.runs.iter().map(|run| run.len() - 1).sum();
     let cost = nanos(travel).saturating_mul(spared as u64);
     let spent: u64 = actions
@@ -210,14 +210,14 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Claim {
         .filter_map(|run| Some(nanos(span(run)?)))
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
-    (finding.time.cost.likely, finding.time.cost.high) = (cost, cost);
+    (claim.time.cost.likely, claim.time.cost.high) = (cost, cost);
     // The client may need up to half of the responses before it knows what else to request.
-    finding.time.cost.low = cost / 2;
-    finding.time.wall_ns = spent;
-    finding.time.whole_ns = spent;
-    finding.affected.exchanges = covered as u64;
-    finding.time.predicted = None;
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+    claim.time.cost.low = cost / 2;
+    claim.time.wall_ns = spent;
+    claim.time.whole_ns = spent;
+    claim.affected.exchanges = covered as u64;
+    claim.time.predicted = None;
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
     let alike = if actions.alike == actions.runs.len() {
@@ -233,25 +233,25 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Claim {
         actions.requests,
         human(travel),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(actions.runs.len() as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     // Packets do not show whether the requests depend on each other.
     let is_uneven = actions.alike * 2 < actions.runs.len();
     // A protocol that cannot be parsed may require these round trips.
     let is_doubtful = is_uneven || case.ledger.is_unowed();
-    finding.basis = Basis::new(actions.runs.len() as u64, is_doubtful);
+    claim.basis = Basis::new(actions.runs.len() as u64, is_doubtful);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("requests", &actions.requests),
             ("took", &human(quantile(&spans, 0.5))),
             ("travel", &human(travel)),
         ],
     );
-    finding
+    claim
 }
 
 /// Returns the time from a run's first request to its last response.

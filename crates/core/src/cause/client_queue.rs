@@ -82,7 +82,7 @@ impl super::Rule for Rule {
         }
         let queue = case.has_packets.then(|| queue(case)).flatten();
         match queue.filter(|queue| matters(case, queue)) {
-            Some(queue) => Conclusion::Finding(Box::new(finding(case, &queue))),
+            Some(queue) => Conclusion::Claim(Box::new(claim(case, &queue))),
             None => Conclusion::Nothing,
         }
     }
@@ -207,16 +207,16 @@ fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Tim
     origins.get(origins.len() / 2).copied()
 }
 
-fn finding(case: &Case<'_>, queue: &Queue) -> Claim {
-    let mut finding = evidence::finding(Id::ClientQueue, Owner::Client, case, &Tally::default());
+fn claim(case: &Case<'_>, queue: &Queue) -> Claim {
+    let mut claim = evidence::claim(Id::ClientQueue, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: Duration = queue.late.iter().sum();
     let cost = (nanos(sum) as f64 * weight).round() as u64;
-    finding.time.cost_exactly(cost);
-    finding.time.wall_ns = nanos(sum);
-    finding.time.whole_ns = case.ledger.total().saturating_add(cost);
-    finding.affected.exchanges = (queue.late.len() as f64 * weight).round() as u64;
-    finding.time.predicted = None;
+    claim.time.cost_exactly(cost);
+    claim.time.wall_ns = nanos(sum);
+    claim.time.whole_ns = case.ledger.total().saturating_add(cost);
+    claim.affected.exchanges = (queue.late.len() as f64 * weight).round() as u64;
+    claim.time.predicted = None;
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
         "{} left on schedule, one every {}; {} left {median} (median) late, each when a response \
@@ -226,13 +226,13 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Claim {
         queue.late.len(),
     );
     let count = queue.late.len() as u64;
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
-    finding.basis = Basis::new(count, false);
+    claim.basis = Basis::new(count, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[("period", &human(queue.period)), ("late", &median)],
     );
-    finding
+    claim
 }

@@ -45,7 +45,7 @@ const ALIKE: f64 = 0.2;
 /// Minimum share of pauses that are equal. Also the minimum share of gaps between requests that are
 /// either a pause or no wait at all.
 const MOST: f64 = 0.8;
-/// Minimum number of pauses for a finding.
+/// Minimum number of pauses for a claim.
 const LEAST_PAUSES: usize = 10;
 /// Minimum number of requests without a pause before them.
 const LEAST_AT_ONCE: usize = 3;
@@ -77,7 +77,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match pauses(case).filter(|_| case.has_packets) {
-            Some(pauses) => Conclusion::Finding(Box::new(finding(case, &pauses))),
+            Some(pauses) => Conclusion::Claim(Box::new(claim(case, &pauses))),
             None => Conclusion::Nothing,
         }
     }
@@ -129,16 +129,16 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
     })
 }
 
-fn finding(case: &Case<'_>, pauses: &Pauses) -> Claim {
-    let mut finding = evidence::finding(Id::ClientThink, Owner::Client, case, &Tally::default());
+fn claim(case: &Case<'_>, pauses: &Pauses) -> Claim {
+    let mut claim = evidence::claim(Id::ClientThink, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: u64 = pauses.lengths.iter().map(|&pause| nanos(pause)).sum();
     let cost = (sum as f64 * weight).round() as u64;
-    finding.time.cost_exactly(cost);
-    finding.time.wall_ns = sum;
-    finding.time.whole_ns = case.ledger.total().saturating_add(cost);
-    finding.affected.exchanges = ((pauses.lengths.len() as f64) * weight).round() as u64;
-    finding.time.predicted = None;
+    claim.time.cost_exactly(cost);
+    claim.time.wall_ns = sum;
+    claim.time.whole_ns = case.ledger.total().saturating_add(cost);
+    claim.affected.exchanges = ((pauses.lengths.len() as f64) * weight).round() as u64;
+    claim.time.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
         "{}, in runs of {}, left {median} (median) after the previous response, and {} immediately \
@@ -147,15 +147,15 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Claim {
         pauses.in_row,
         pauses.at_once,
     );
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
     // Only the timing suggests that the requests belong together.
-    finding.basis = Basis::new(pauses.lengths.len() as u64, true);
-    finding.candidates = candidates::of_client(pauses.ends.clone());
+    claim.basis = Basis::new(pauses.lengths.len() as u64, true);
+    claim.candidates = candidates::of_client(pauses.ends.clone());
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[("pause", &median), ("in_row", &pauses.in_row)],
     );
-    finding
+    claim
 }

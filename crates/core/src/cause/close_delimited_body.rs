@@ -92,20 +92,20 @@ impl super::Rule for Rule {
         if !is_material || !is_repeated || self.tally.affected == 0 {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, all)))
+        Conclusion::Claim(Box::new(self.claim(case, all)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, all: u64) -> Claim {
+    fn claim(&self, case: &Case<'_>, all: u64) -> Claim {
         let tally = &self.tally;
-        let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
-        finding.affected.of = all.max(tally.affected);
+        let mut claim = evidence::claim(Id::CloseDelimitedBody, Owner::Server, case, tally);
+        claim.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
             // The ledger does not contain incomplete responses, so no latency can be predicted.
-            finding.time.predicted = None;
+            claim.time.predicted = None;
             let total = u64::try_from(self.before.sum_ns()).unwrap_or(u64::MAX);
-            finding.time.whole_ns = case.weigh(total.max(case.ledger.total()));
+            claim.time.whole_ns = case.weigh(total.max(case.ledger.total()));
         }
         let why = match self.too_long {
             0 => "no Content-Length and no chunked coding".to_owned(),
@@ -121,22 +121,22 @@ impl Rule {
             counted(tally.affected, "response", "responses"),
             median(&tally.saved),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&evidence::answers(&finding.exemplars)),
+                .packets(&evidence::answers(&claim.exemplars)),
         );
-        finding.basis = Basis::new(tally.affected, false);
+        claim.basis = Basis::new(tally.affected, false);
         let reason = match self.too_long {
             0 => "the response does not state where it ends",
             long if long == tally.affected => "its Content-Length is larger than its body",
             _ => "its Content-Length is missing or larger than its body",
         };
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[("wait", &median(&tally.saved)), ("reason", &reason)],
         );
-        finding
+        claim
     }
 }

@@ -51,16 +51,16 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Starts(stall), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, stall, tally)))
+                Conclusion::Claim(Box::new(claim(case, stall, tally)))
             }
             _ => Conclusion::Nothing,
         }
     }
 }
 
-fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::ColdStart, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::ColdStart, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
         "the server answered the first {}, on {}, together after {took}, and later ones after \
@@ -68,16 +68,16 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Claim {
         counted(stall.requests as u64, "request", "requests"),
         counted(stall.connections as u64, "connection", "connections"),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(stall.requests as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     // The start happened only once, and a stall during the first requests looks the same.
-    finding.basis = Basis::new(tally.affected, true);
+    claim.basis = Basis::new(tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
     let wording = if is_connected { &CONNECTED } else { &WORDING };
-    wording.tell(&mut finding, &[("took", &took), ("ordinary", &ordinary)]);
-    finding
+    wording.tell(&mut claim, &[("took", &took), ("ordinary", &ordinary)]);
+    claim
 }

@@ -120,7 +120,7 @@ impl super::Rule for Rule {
             Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + NOTABLE,
             None => self.steady * 2 >= tally.affected,
         };
-        is_told.then(|| self.finding(case, compared)).into()
+        is_told.then(|| self.claim(case, compared)).into()
     }
 }
 
@@ -168,9 +168,9 @@ impl Rule {
         mean(|compared| compared.plain).zip(mean(|compared| compared.encoded))
     }
 
-    fn finding(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Claim {
+    fn claim(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Claim {
         let tally = &self.tally;
-        let mut finding = evidence::finding(Id::CompressionCost, Owner::Server, case, tally);
+        let mut claim = evidence::claim(Id::CompressionCost, Owner::Server, case, tally);
         let text = match compared {
             Some((plain, encoded)) => format!(
                 "the server itself takes {} (mean) for a compressed response, {} for the same \
@@ -185,21 +185,21 @@ impl Rule {
                 counted(tally.affected, "response", "responses"),
             ),
         };
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.basis = Basis::new(tally.affected, compared.is_none());
-        let affected = finding.affected;
+        claim.basis = Basis::new(tally.affected, compared.is_none());
+        let affected = claim.affected;
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("own", &median(&tally.saved)),
                 ("affected", &affected.exchanges),
                 ("all", &affected.of),
             ],
         );
-        finding
+        claim
     }
 }

@@ -115,9 +115,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let wording = self.wording(case.ledger.whole());
-        self.failures.conclude(case, &KIND, |finding| {
-            let Affected { exchanges, of } = finding.affected;
-            wording.tell(finding, &[("failed", &exchanges), ("all", &of)]);
+        self.failures.conclude(case, &KIND, |claim| {
+            let Affected { exchanges, of } = claim.affected;
+            wording.tell(claim, &[("failed", &exchanges), ("all", &of)]);
         })
     }
 

@@ -165,7 +165,7 @@ impl super::Rule for Rule {
         {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, spared)))
+        Conclusion::Claim(Box::new(self.claim(case, spared)))
     }
 
     fn measured(&self, _: &Case<'_>) -> Measured {
@@ -384,19 +384,19 @@ impl Rule {
         is_each || self.is_limited(case) || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
     }
 
-    fn leave_pool(&self, spared: u64, finding: &mut Claim) {
+    fn leave_pool(&self, spared: u64, claim: &mut Claim) {
         let all = self.tally.affected.max(1);
         let part = |cost: u64| (u128::from(cost) * u128::from(spared) / u128::from(all)) as u64;
-        finding.time.cost.likely = part(finding.time.cost.likely);
-        finding.time.cost.low = part(finding.time.cost.low);
-        finding.affected.exchanges = part(finding.affected.exchanges);
+        claim.time.cost.likely = part(claim.time.cost.likely);
+        claim.time.cost.low = part(claim.time.cost.low);
+        claim.affected.exchanges = part(claim.affected.exchanges);
     }
 
-    fn finding(&self, case: &Case<'_>, spared: u64) -> Claim {
+    fn claim(&self, case: &Case<'_>, spared: u64) -> Claim {
         let culprit = self.culprit(case);
-        let mut finding = evidence::finding(Id::ConnectionNotReused, culprit, case, &self.tally);
-        self.leave_pool(spared, &mut finding);
-        finding.time.whole_ns = case.weigh(case.ledger.total_with_setup());
+        let mut claim = evidence::claim(Id::ConnectionNotReused, culprit, case, &self.tally);
+        self.leave_pool(spared, &mut claim);
+        claim.time.whole_ns = case.weigh(case.ledger.total_with_setup());
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} followed a handshake of their own ({setup}, median){}; {}",
@@ -405,16 +405,16 @@ impl Rule {
             avoidable(spared, self.tally.affected),
             self.who_asked(case),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(case.timed_by(), text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
         let is_apart = !self.is_habit(spared, case);
-        finding.basis = Basis::new(self.tally.affected, is_apart);
+        claim.basis = Basis::new(self.tally.affected, is_apart);
         let (paying, whole) = (self.tally.affected, self.all(case));
         if let Some(title) = self.title(paying, whole, culprit) {
-            finding.text.title = title;
+            claim.text.title = title;
         }
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
@@ -433,7 +433,7 @@ impl Rule {
             ..WORDING
         };
         wording.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("paying", &paying),
                 ("whole", &whole),
@@ -441,10 +441,10 @@ impl Rule {
                 ("handshakes", &setups.count),
             ],
         );
-        finding
+        claim
     }
 
-    /// Returns the finding's title if many requests share a connection with others.
+    /// Returns the claim's title if many requests share a connection with others.
     fn title(&self, paying: u64, whole: u64, culprit: Owner) -> Option<String> {
         if paying as f64 >= whole as f64 * EACH {
             return None;

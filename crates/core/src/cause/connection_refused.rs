@@ -84,21 +84,21 @@ impl super::Rule for Rule {
         if found.is_empty() || attempts.has_connected() && refused == 0 {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding(Id::ConnectionRefused, Owner::Server, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::ConnectionRefused, Owner::Server, case);
+        claim.affected = Affected {
             exchanges: refused,
             of: refused + others,
         };
         let accepted = self.refusals.accepted;
         let has_look_alike = others > refused || accepted > 0;
-        finding.basis = Basis::new(repeats(&found), has_look_alike);
-        finding.evidence = found;
+        claim.basis = Basis::new(repeats(&found), has_look_alike);
+        claim.evidence = found;
         let wording = match case.facts.hosts.ttl(case.endpoint.addr) {
             _ if accepted > 0 => &AT_TIMES,
             Some(_) => &WORDING,
             None => &UNCOMPARED,
         };
-        wording.tell(&mut finding, &[("port", &case.endpoint.port)]);
-        Conclusion::Finding(Box::new(finding))
+        wording.tell(&mut claim, &[("port", &case.endpoint.port)]);
+        Conclusion::Claim(Box::new(claim))
     }
 }

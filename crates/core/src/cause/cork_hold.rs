@@ -121,7 +121,7 @@ impl super::Rule for Rule {
         if !is_told || !self.is_timeout(case) || !self.is_on_tick() {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
@@ -211,8 +211,8 @@ impl Rule {
         windows.max().unwrap_or_default() as f64 >= sum as f64 * IN_WINDOW
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = evidence::claim(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
             "{}, or their last parts, were free to leave but left only {} (median) later: this is \
              the period of the kernel's probe timer, and nearly all left at the same point of the \
@@ -220,15 +220,15 @@ impl Rule {
             counted(self.tally.affected, "response", "responses"),
             median(&self.timers),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
-        finding.basis = Basis::new(self.tally.affected, false);
+        claim.basis = Basis::new(self.tally.affected, false);
         let held = median(&self.tally.saved);
-        WORDING.tell(&mut finding, &[("held", &held)]);
-        finding
+        WORDING.tell(&mut claim, &[("held", &held)]);
+        claim
     }
 }
 

@@ -55,22 +55,22 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::WakeUp(_));
-        match served::finding(Id::CpuIdleWakeup, case, is_there) {
-            Some((finding, Place::WakeUp(stolen))) => Some(told(finding, stolen)),
+        match served::claim(Id::CpuIdleWakeup, case, is_there) {
+            Some((claim, Place::WakeUp(stolen))) => Some(told(claim, stolen)),
             _ => None,
         }
         .into()
     }
 }
 
-fn told(mut finding: Claim, stolen: Option<Duration>) -> Claim {
+fn told(mut claim: Claim, stolen: Option<Duration>) -> Claim {
     let stolen = stolen.filter(|stolen| !stolen.is_zero());
     if let Some(stolen) = stolen {
         let text = format!(
             "in that time the hypervisor gave {} of its processors' time to others (steal time)",
             human(stolen)
         );
-        finding
+        claim
             .evidence
             .push(Evidence::circumstance(EvidenceKind::Counter, text));
     }
@@ -78,6 +78,6 @@ fn told(mut finding: Claim, stolen: Option<Duration>) -> Claim {
         Some(_) => &STOLEN,
         None => &WORDING,
     };
-    wording.tell(&mut finding, &[]);
-    finding
+    wording.tell(&mut claim, &[]);
+    claim
 }

@@ -37,12 +37,12 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::Throttled(_));
-        let found = served::finding(Id::CpuQuota, case, is_there);
-        found.map(|(finding, _)| told(finding)).into()
+        let found = served::claim(Id::CpuQuota, case, is_there);
+        found.map(|(claim, _)| told(claim)).into()
     }
 }
 
-fn told(mut finding: Claim) -> Claim {
-    WORDING.tell(&mut finding, &[]);
-    finding
+fn told(mut claim: Claim) -> Claim {
+    WORDING.tell(&mut claim, &[]);
+    claim
 }

@@ -69,13 +69,13 @@ impl super::Rule for Rule {
         if self.delays.count() == 0 || !is_common || !self.delays.is_material(case) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self.delays.finding(Id::DeferAccept, Owner::Server, case);
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::DeferAccept, Owner::Server, case);
         let text = format!(
             "on {} of {} the server's first data came only after it had retransmitted a SYN/ACK \
              that was already acknowledged, {} (median) late",
@@ -83,9 +83,9 @@ impl Rule {
             counted(self.established, "connection", "connections"),
             self.delays.median(),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[("late", &self.delays.median())]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[("late", &self.delays.median())]);
+        claim
     }
 }

@@ -1,4 +1,4 @@
-//! `delayed-ack-harmless`: a note, never a finding.
+//! `delayed-ack-harmless`: a note, never a claim.
 
 use super::evidence::median;
 use super::{Case, Conclusion, Id};

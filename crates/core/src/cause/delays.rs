@@ -11,12 +11,12 @@ use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Unit};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of packet numbers listed in a finding.
+/// Maximum number of packet numbers listed in a claim.
 const PACKETS: usize = 6;
-/// Minimum share of late connections for a finding, if their median delay is at least [`LONG`]. All
+/// Minimum share of late connections for a claim, if their median delay is at least [`LONG`]. All
 /// delays together may then be a small part of the time.
 const SHARE: f64 = 0.01;
-/// Minimum median delay at which [`SHARE`] is enough for a finding.
+/// Minimum median delay at which [`SHARE`] is enough for a claim.
 const LONG: Duration = Duration::from_millis(100);
 
 /// Returns the time of the requests including everything before them, in nanoseconds. `cost` is a
@@ -75,31 +75,31 @@ impl Delays {
         mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
     }
 
-    /// Returns the result of `finding` if the delays matter.
-    pub(crate) fn conclude(&self, case: &Case<'_>, finding: impl FnOnce() -> Claim) -> Conclusion {
-        self.is_material(case).then(finding).into()
+    /// Returns the result of `claim` if the delays matter.
+    pub(crate) fn conclude(&self, case: &Case<'_>, claim: impl FnOnce() -> Claim) -> Conclusion {
+        self.is_material(case).then(claim).into()
     }
 
-    /// Returns a finding whose cost is the sum of the delays.
-    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
-        let mut finding = evidence::bare_finding(id, culprit, case);
-        self.charge(&mut finding, case);
-        finding.affected = Affected {
+    /// Returns a claim whose cost is the sum of the delays.
+    pub(crate) fn claim(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
+        let mut claim = evidence::bare_claim(id, culprit, case);
+        self.charge(&mut claim, case);
+        claim.affected = Affected {
             exchanges: self.count(),
             of: case.ledger.setups.count,
         };
-        if finding.affected.of != case.ledger.counts.count {
-            finding.unit = Unit::Connections;
+        if claim.affected.of != case.ledger.counts.count {
+            claim.unit = Unit::Connections;
         }
-        finding
+        claim
     }
 
-    /// Sets the cost of `finding` to the sum of the delays.
-    pub(crate) fn charge(&self, finding: &mut Claim, case: &Case<'_>) {
+    /// Sets the cost of `claim` to the sum of the delays.
+    pub(crate) fn charge(&self, claim: &mut Claim, case: &Case<'_>) {
         let cost = self.sum();
-        finding.time.cost_exactly(cost);
-        finding.time.wall_ns = cost;
-        finding.time.whole_ns = whole_with_setup(case, cost);
+        claim.time.cost_exactly(cost);
+        claim.time.wall_ns = cost;
+        claim.time.whole_ns = whole_with_setup(case, cost);
     }
 
     /// Returns evidence from packets, with the number of delays as its count.

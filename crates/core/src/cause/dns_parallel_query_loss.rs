@@ -53,7 +53,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         if self.lookups.is_parallel() {
-            self.lookups.second.conclude(case, || self.finding(case))
+            self.lookups.second.conclude(case, || self.claim(case))
         } else {
             Conclusion::Nothing
         }
@@ -61,10 +61,10 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let (delays, of) = (&self.lookups.second, self.lookups.lookups());
-        let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
-        finding.affected.of = of;
+        let mut claim = delays.claim(Id::DnsParallelQueryLoss, Owner::Path, case);
+        claim.affected.of = of;
         let text = format!(
             "in {} of {} two queries left one socket together; the first was answered immediately, \
              the second only when retried {} (median) later",
@@ -72,9 +72,9 @@ impl Rule {
             counted(of, "lookup", "lookups"),
             delays.median(),
         );
-        finding.evidence.push(delays.evidence(text));
-        finding.basis = Basis::new(delays.count(), false);
-        WORDING.tell(&mut finding, &[("waited", &delays.median())]);
-        finding
+        claim.evidence.push(delays.evidence(text));
+        claim.basis = Basis::new(delays.count(), false);
+        WORDING.tell(&mut claim, &[("waited", &delays.median())]);
+        claim
     }
 }

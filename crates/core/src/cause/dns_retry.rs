@@ -102,7 +102,7 @@ impl super::Rule for Rule {
         if self.is_parallel() {
             Conclusion::Nothing
         } else {
-            self.all.conclude(case, || self.finding(case))
+            self.all.conclude(case, || self.claim(case))
         }
     }
 }
@@ -117,21 +117,21 @@ impl Rule {
         self.lookups
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
-        finding.affected.of = self.lookups;
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.all.claim(Id::DnsRetry, Owner::Path, case);
+        claim.affected.of = self.lookups;
         let text = format!(
             "in {} of {} a query was retried because no answer had come, {} (median) later",
             self.all.count(),
             counted(self.lookups, "lookup", "lookups"),
             self.all.median(),
         );
-        finding.evidence.push(self.all.evidence(text));
+        claim.evidence.push(self.all.evidence(text));
         // A few answers of a slow resolver come at once by chance.
         let may_be_slow = self.at_once * 2 < self.all.count();
-        finding.basis = Basis::new(self.all.count(), may_be_slow);
+        claim.basis = Basis::new(self.all.count(), may_be_slow);
         let wording = if may_be_slow { &MAY_BE_SLOW } else { &WORDING };
-        wording.tell(&mut finding, &[("waited", &self.all.median())]);
-        finding
+        wording.tell(&mut claim, &[("waited", &self.all.median())]);
+        claim
     }
 }

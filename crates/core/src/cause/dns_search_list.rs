@@ -64,14 +64,14 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.delays.conclude(case, || self.finding(case))
+        self.delays.conclude(case, || self.claim(case))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self.delays.finding(Id::DnsSearchList, Owner::Client, case);
-        finding.affected.of = self.lookups;
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::DnsSearchList, Owner::Client, case);
+        claim.affected.of = self.lookups;
         let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} the client first asked for {} (median) that do not exist; this took {} \
@@ -81,9 +81,9 @@ impl Rule {
             counted(names, "name", "names"),
             self.delays.median(),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[("names", &names)]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[("names", &names)]);
+        claim
     }
 }

@@ -92,7 +92,7 @@ impl super::Rule for Rule {
                 distance = distance.max(nearest);
             }
         }
-        delays.conclude(case, || self.finding(case, &delays, distance))
+        delays.conclude(case, || self.claim(case, &delays, distance))
     }
 }
 
@@ -103,10 +103,10 @@ impl Rule {
         }
     }
 
-    fn finding(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Claim {
-        let mut finding = delays.finding(Id::DnsSlowResolver, Owner::Resolver, case);
+    fn claim(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Claim {
+        let mut claim = delays.claim(Id::DnsSlowResolver, Owner::Resolver, case);
         let of = self.lookups.len() as u64;
-        finding.affected.of = of;
+        claim.affected.of = of;
         let text = format!(
             "{} of {} answered {} (median) later than the round trip to the resolver ({}) \
              explains, with no query repeated",
@@ -115,9 +115,9 @@ impl Rule {
             delays.median(),
             human(distance),
         );
-        finding.evidence.push(delays.evidence(text));
-        finding.basis = Basis::new(delays.count(), false);
-        WORDING.tell(&mut finding, &[("late", &delays.median())]);
-        finding
+        claim.evidence.push(delays.evidence(text));
+        claim.basis = Basis::new(delays.count(), false);
+        WORDING.tell(&mut claim, &[("late", &delays.median())]);
+        claim
     }
 }

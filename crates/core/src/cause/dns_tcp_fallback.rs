@@ -51,16 +51,14 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.delays.conclude(case, || self.finding(case))
+        self.delays.conclude(case, || self.claim(case))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self
-            .delays
-            .finding(Id::DnsTcpFallback, Owner::Resolver, case);
-        finding.affected.of = self.lookups;
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::DnsTcpFallback, Owner::Resolver, case);
+        claim.affected.of = self.lookups;
         let text = format!(
             "{} of {} got a truncated answer (TC) and were repeated over TCP, which took {} \
              (median)",
@@ -68,9 +66,9 @@ impl Rule {
             counted(self.lookups, "lookup", "lookups"),
             self.delays.median(),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[]);
+        claim
     }
 }

@@ -73,32 +73,32 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = match claimed(case, &[Role::Thinks]) {
-            Some((upstream, _, tally)) => Some(finding(case, upstream, tally)),
-            None => served::finding(Id::DownstreamWait, case, |place| {
+            Some((upstream, _, tally)) => Some(claim(case, upstream, tally)),
+            None => served::claim(Id::DownstreamWait, case, |place| {
                 matches!(place, Place::Asked(_))
             })
-            .map(|(finding, place)| watched(finding, place))
+            .map(|(claim, place)| watched(claim, place))
             .or_else(|| configured(case)),
         };
         found
-            .and_then(|finding| allowing_for_processors(case, finding))
+            .and_then(|claim| allowing_for_processors(case, claim))
             .into()
     }
 }
 
-/// Returns the finding as far as it holds on a host whose processors others use: an upstream on the
+/// Returns the claim as far as it holds on a host whose processors others use: an upstream on the
 /// same host may only have waited for one. A short wait is not told then, and a long one is possible.
-fn allowing_for_processors(case: &Case<'_>, mut finding: Claim) -> Option<Claim> {
+fn allowing_for_processors(case: &Case<'_>, mut claim: Claim) -> Option<Claim> {
     if !case.facts.loads.lacks_processors() {
-        return Some(finding);
+        return Some(claim);
     }
-    let each = finding.time.cost.likely / finding.affected.exchanges.max(1);
-    finding.basis.cap(Ceiling::LacksProcessors);
+    let each = claim.time.cost.likely / claim.affected.exchanges.max(1);
+    claim.basis.cap(Ceiling::LacksProcessors);
     // It shows where the time passed, and not that the upstream needs it.
-    for piece in &mut finding.evidence {
+    for piece in &mut claim.evidence {
         piece.shows_mechanism = false;
     }
-    (each >= nanos(SHORT)).then_some(finding)
+    (each >= nanos(SHORT)).then_some(claim)
 }
 
 /// Returns the line of the server's configuration that forwards these requests to an upstream;
@@ -114,7 +114,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     (!is_elsewhere).then_some(line)
 }
 
-/// Returns the finding on a proxy that is known from its configuration. Forwarding takes a proxy
+/// Returns the claim on a proxy that is known from its configuration. Forwarding takes a proxy
 /// only microseconds of work, so the upstream takes the rest.
 fn configured(case: &Case<'_>) -> Option<Claim> {
     let line = passes_on(case)?;
@@ -124,9 +124,9 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
     let ThinkTime::Thinks(tally) = case.gathered.thinking.claim(case)? else {
         return None;
     };
-    let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, &tally);
-    finding.exemplars = case.gathered.thinking.tally().exemplars();
-    finding.evidence = vec![with_the_server(case, &tally)];
+    let mut claim = evidence::claim(Id::DownstreamWait, Owner::Server, case, &tally);
+    claim.exemplars = case.gathered.thinking.tally().exemplars();
+    claim.evidence = vec![with_the_server(case, &tally)];
     if let Some(capacity) = capacity::of(case) {
         let text = format!(
             "about {:.0} requests are served at a time, and each takes {} alone; the others wait: \
@@ -136,31 +136,31 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
             line.program
         );
         let kind = EvidenceKind::OwnSocket;
-        finding.evidence.push(Evidence::circumstance(kind, text));
+        claim.evidence.push(Evidence::circumstance(kind, text));
     }
-    finding.evidence.extend(served::shown(case));
+    claim.evidence.extend(served::shown(case));
     // The time includes the setup of upstream connections, which cannot be separated.
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     CONFIGURED.tell(
-        &mut finding,
+        &mut claim,
         &[("behind", &line.value), ("took", &median(&tally.saved))],
     );
-    Some(finding)
+    Some(claim)
 }
 
-/// Changes the finding's text for a server whose kernel showed which upstream its threads called.
-fn watched(mut finding: Claim, place: Place) -> Claim {
+/// Changes the claim's text for a server whose kernel showed which upstream its threads called.
+fn watched(mut claim: Claim, place: Place) -> Claim {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),
         _ => "another socket of the host".to_owned(),
     };
-    WATCHED.tell(&mut finding, &[("behind", &behind)]);
-    finding
+    WATCHED.tell(&mut claim, &[("behind", &behind)]);
+    claim
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::DownstreamWait, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
         "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
@@ -169,16 +169,16 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
         human(upstream.median(Pair::late)),
         human(upstream.median(|pair| pair.front.think())),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[("behind", &behind), ("took", &median(&tally.saved))],
     );
-    finding
+    claim
 }

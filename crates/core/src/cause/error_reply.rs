@@ -116,7 +116,7 @@ const REQUEST: Wording = Wording {
     ..ANY
 };
 
-/// Minimum share of errors that are the server's for a finding, if there are at least [`FEW`].
+/// Minimum share of errors that are the server's for a claim, if there are at least [`FEW`].
 const SHARE: f64 = 0.01;
 const FEW: u64 = 2;
 
@@ -157,8 +157,8 @@ impl super::Rule for Rule {
         } else {
             Owner::Unknown
         };
-        let mut finding = evidence::bare_finding(Id::ErrorReply, culprit, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::ErrorReply, culprit, case);
+        claim.affected = Affected {
             exchanges: failed,
             of: all,
         };
@@ -167,17 +167,17 @@ impl super::Rule for Rule {
             count(failed),
             counted(all, "request", "requests")
         );
-        finding.evidence = vec![
+        claim.evidence = vec![
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(failed)
                 .packets(&self.packets),
         ];
-        finding.basis = Basis::new(failed, false);
+        claim.basis = Basis::new(failed, false);
         if let Some(title) = title(trouble) {
-            title.clone_into(&mut finding.text.title);
+            title.clone_into(&mut claim.text.title);
         }
-        of(trouble).tell(&mut finding, &[("errors", &self.list())]);
-        Conclusion::Finding(Box::new(finding))
+        of(trouble).tell(&mut claim, &[("errors", &self.list())]);
+        Conclusion::Claim(Box::new(claim))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Construction of findings: evidence, materiality and verdict.
+//! Construction of claims: evidence, materiality and verdict.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::curve::curve_between;
 use crate::stats::histogram::Distribution;
 
-/// Minimum share of the mean or the p99 that removing a cause must save for a finding.
+/// Minimum share of the mean or the p99 that removing a cause must save for a claim.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
 /// Minimum time that removing a cause must save of the mean or the p99, in addition to
 /// [`MATERIAL_SHARE`].
@@ -88,8 +88,8 @@ impl Measures {
     }
 }
 
-/// Returns a finding with the cost and the exchanges of `tally`. It has no evidence yet.
-pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Claim {
+/// Returns a claim with the cost and the exchanges of `tally`. It has no evidence yet.
+pub(crate) fn claim(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Claim {
     let after = tally.without(&case.ledger.latency.all);
     let mut claim = Claim::blank(id, culprit, case.endpoint);
     claim.time.cost = Cost {
@@ -109,11 +109,11 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
     claim
 }
 
-/// Returns a finding on requests or connections that did not become exchanges.
-pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
-    let mut finding = finding(id, culprit, case, &Tally::default());
-    finding.time.predicted = None;
-    finding
+/// Returns a claim on requests or connections that did not become exchanges.
+pub(crate) fn bare_claim(id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
+    let mut claim = claim(id, culprit, case, &Tally::default());
+    claim.time.predicted = None;
+    claim
 }
 
 /// Returns the latency that is expected at the measured rate if the requests take `after` instead

@@ -90,14 +90,14 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let tally = &self.tally;
-        let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
+        let mut claim = evidence::claim(Id::ExpectContinue, Owner::Client, case, tally);
         let answered = (self.answered > 0).then(|| {
             let others = counted(self.answered, "other", "others");
             format!("; {others} got one")
@@ -113,14 +113,14 @@ impl Rule {
             median(&tally.saved),
             answered.unwrap_or_default(),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets),
         );
-        finding.basis = Basis::new(tally.affected, false);
-        WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
-        finding
+        claim.basis = Basis::new(tally.affected, false);
+        WORDING.tell(&mut claim, &[("waited", &median(&tally.saved))]);
+        claim
     }
 }

@@ -15,9 +15,9 @@ use crate::observed::packet::PacketNumber;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum share of failed requests for a finding, if at least `REPEATS` failed.
+/// Minimum share of failed requests for a claim, if at least `REPEATS` failed.
 const SHARE: f64 = 0.05;
-/// Minimum number of failed requests for a finding, if at least half of all requests failed.
+/// Minimum number of failed requests for a claim, if at least half of all requests failed.
 const FEW: u64 = 2;
 
 /// The requests that failed in one way.
@@ -63,7 +63,7 @@ impl Failures {
         self.packets.extend(other.packets);
     }
 
-    /// Returns the finding with its evidence from packets and from our own requests. `words` adds
+    /// Returns the claim with its evidence from packets and from our own requests. `words` adds
     /// the texts.
     pub(super) fn conclude(
         &self,
@@ -94,19 +94,19 @@ impl Failures {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(kind.id, Owner::Server, case, &self.tally);
-        finding.time.predicted = None;
-        finding.affected = Affected {
+        let mut claim = evidence::claim(kind.id, Owner::Server, case, &self.tally);
+        claim.time.predicted = None;
+        claim.affected = Affected {
             exchanges: failed,
             of: self.all(case),
         };
-        finding.basis = Basis::new(repeats(&found), false);
+        claim.basis = Basis::new(repeats(&found), false);
         if has_look_alike {
-            finding.basis.cap(Ceiling::OneEnd);
+            claim.basis.cap(Ceiling::OneEnd);
         }
-        finding.evidence = found;
-        words(&mut finding);
-        Conclusion::Finding(Box::new(finding))
+        claim.evidence = found;
+        words(&mut claim);
+        Conclusion::Claim(Box::new(claim))
     }
 
     /// Returns the evidence from the failed requests; empty if there are too few.

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lost SYNs with data for a finding.
+/// Minimum number of lost SYNs with data for a claim.
 const LOST: u64 = 2;
 
 /// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, although the same SYN
@@ -57,24 +57,22 @@ impl super::Rule for Rule {
         if !is_hole || !self.delays.is_material(case) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self
-            .delays
-            .finding(Id::FastOpenBlackHole, Owner::Path, case);
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::FastOpenBlackHole, Owner::Path, case);
         let text = format!(
             "all {} with data stayed unanswered; the same without data was answered immediately, \
              {} (median) later",
             counted(self.delays.count(), "SYN", "SYNs"),
             self.delays.median(),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[("lost", &self.delays.median())]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[("lost", &self.delays.median())]);
+        claim
     }
 }

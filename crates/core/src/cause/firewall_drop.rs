@@ -148,15 +148,15 @@ impl super::Rule for Rule {
         } else {
             Owner::Path
         };
-        let mut finding = evidence::bare_finding(Id::FirewallDrop, culprit, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::FirewallDrop, culprit, case);
+        claim.affected = Affected {
             exchanges: turned_down,
             of: turned_down + self.refusals.unreachable().count,
         };
         // A host that is down is silent too, unless its neighbours send ICMP errors.
         let tries = repeats(&found) + attempts.repeated_syns;
-        finding.basis = Basis::new(tries, false);
-        finding.evidence = found;
+        claim.basis = Basis::new(tries, false);
+        claim.evidence = found;
         let wording = match foreign.count + prohibited.count {
             0 => silence(case.facts.hosts.answers(case.endpoint.addr)),
             _ if is_by_host => &TURNED_DOWN_BY_HOST,
@@ -167,10 +167,10 @@ impl super::Rule for Rule {
             _ => FOREIGN_RESETS,
         };
         wording.tell(
-            &mut finding,
+            &mut claim,
             &[("resets", &resets), ("port", &case.endpoint.port)],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The packets that a finding shows: the first ones, in whatever order they are found.
+//! The packets that a claim shows: the first ones, in whatever order they are found.
 
 use core::ops::Deref;
 

@@ -41,15 +41,15 @@ impl Greetings {
         self.kinds.merge(&other.kinds);
     }
 
-    /// Returns the finding on late greetings, if they matter.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
+    /// Returns the claim on late greetings, if they matter.
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         if !self.late.is_material(case) {
             return None;
         }
         let name = self.kinds.iter().next().map(|(kind, _)| kind.name());
         let name = name.unwrap_or_default();
-        let mut finding = self.late.finding(Id::ServerThink, Owner::Server, case);
-        (finding.unit, finding.affected.of) = (Unit::Connections, self.kinds.sum());
+        let mut claim = self.late.claim(Id::ServerThink, Owner::Server, case);
+        (claim.unit, claim.affected.of) = (Unit::Connections, self.kinds.sum());
         let text = format!(
             "{} of {} established and then waited {} (median; at most {}) for the server's \
              greeting ({name}), which must come first",
@@ -58,20 +58,19 @@ impl Greetings {
             self.late.median(),
             human(self.late.lost.max().unwrap_or_default()),
         );
-        finding.evidence.push(self.late.evidence(text));
-        finding.basis = Basis::new(self.late.count(), false);
-        finding.text.summary = format!(
+        claim.evidence.push(self.late.evidence(text));
+        claim.basis = Basis::new(self.late.count(), false);
+        claim.text.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
              accepted the connection immediately, and its program greets late.",
             self.late.median(),
         );
-        finding.ruled_out.push(ruled_out(
+        claim.ruled_out.push(ruled_out(
             Id::SynLoss,
             "the handshake was complete, without a retransmission",
         ));
-        finding.text.overturned_by =
-            "the server's own log showing that it greeted sooner".to_owned();
-        finding.fix = vec![
+        claim.text.overturned_by = "the server's own log showing that it greeted sooner".to_owned();
+        claim.fix = vec![
             fix(
                 "server",
                 "do not look the client's name up before greeting (UseDNS no in sshd_config, \
@@ -84,6 +83,6 @@ impl Greetings {
                  accept queue, or a process that is started for each connection",
             ),
         ];
-        Some(finding)
+        Some(claim)
     }
 }

@@ -41,7 +41,7 @@ const REJECTS: Wording = Wording {
     ..FAILS
 };
 
-/// Minimum share of failed calls for a finding.
+/// Minimum share of failed calls for a claim.
 const SHARE: f64 = 0.01;
 /// Maximum number of statuses in the evidence.
 const MOST_TOLD: usize = 4;
@@ -83,8 +83,8 @@ impl super::Rule for Rule {
         } else {
             Owner::Unknown
         };
-        let mut finding = evidence::bare_finding(Id::GrpcError, culprit, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::GrpcError, culprit, case);
+        claim.affected = Affected {
             exchanges: failures,
             of: all,
         };
@@ -92,12 +92,12 @@ impl super::Rule for Rule {
             "{failures} of {} ended with an error in their trailers ({statuses})",
             counted(all, "call", "calls"),
         );
-        finding
+        claim
             .evidence
             .push(Evidence::mechanism(EvidenceKind::Wire, text).count(failures));
-        finding.basis = Basis::new(failures, false);
+        claim.basis = Basis::new(failures, false);
         let wording = if is_fault { &FAILS } else { &REJECTS };
-        wording.tell(&mut finding, &[("statuses", &statuses)]);
-        Conclusion::Finding(Box::new(finding))
+        wording.tell(&mut claim, &[("statuses", &statuses)]);
+        Conclusion::Claim(Box::new(claim))
     }
 }

@@ -66,25 +66,25 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(finding(case, tally)))
+        Conclusion::Claim(Box::new(claim(case, tally)))
     }
 }
 
-fn finding(case: &Case<'_>, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
+fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
         "{} had been sent before the response ahead of theirs was complete, and waited {} (median) \
          for it",
         counted(tally.affected, "request", "requests"),
         median(&tally.saved),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
-    finding.basis = Basis::new(tally.affected, false);
-    WORDING.tell(&mut finding, &[("waited", &median(&tally.saved))]);
-    finding
+    claim.basis = Basis::new(tally.affected, false);
+    WORDING.tell(&mut claim, &[("waited", &median(&tally.saved))]);
+    claim
 }

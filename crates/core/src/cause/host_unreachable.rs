@@ -94,19 +94,19 @@ impl super::Rule for Rule {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding(Id::HostUnreachable, Owner::Path, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::HostUnreachable, Owner::Path, case);
+        claim.affected = Affected {
             exchanges: turned_down.count,
             of: turned_down.count,
         };
-        finding.basis = Basis::new(repeats(&found), false);
-        finding.evidence = found;
-        WORDING.tell(&mut finding, &[("host", &case.endpoint.addr)]);
-        Conclusion::Finding(Box::new(finding))
+        claim.basis = Basis::new(repeats(&found), false);
+        claim.evidence = found;
+        WORDING.tell(&mut claim, &[("host", &case.endpoint.addr)]);
+        Conclusion::Claim(Box::new(claim))
     }
 }
 
-/// Returns the finding that a router or host rejected packets other than SYNs, under the cause
+/// Returns the claim that a router or host rejected packets other than SYNs, under the cause
 /// `id`. `said` quotes the ICMP error, and `asked` is the number of such packets sent.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Claim {
     let is_by_host = id == Id::FirewallDrop && word.is_by_target();
@@ -115,23 +115,23 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
     } else {
         Owner::Path
     };
-    let mut finding = evidence::bare_finding(id, culprit, case);
-    finding.affected = Affected {
+    let mut claim = evidence::bare_claim(id, culprit, case);
+    claim.affected = Affected {
         exchanges: word.count,
         of: asked,
     };
     let text = format!("{}: {said}", counted(word.count, "time", "times"));
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(word.count)
             .packets(&word.packets),
     );
-    finding.basis = Basis::new(word.count, false);
+    claim.basis = Basis::new(word.count, false);
     let wording = match id {
         Id::FirewallDrop if is_by_host => &REJECTED_BY_HOST,
         Id::FirewallDrop => &REJECTED,
         _ => &TOLD,
     };
-    wording.tell(&mut finding, &[("host", &word.target)]);
-    finding
+    wording.tell(&mut claim, &[("host", &word.target)]);
+    claim
 }

@@ -135,7 +135,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_found =
             evidence::is_material(case, &self.tally) && evidence::is_repeated(case, &self.tally);
-        is_found.then(|| self.finding(case)).into()
+        is_found.then(|| self.claim(case)).into()
     }
 }
 
@@ -146,9 +146,9 @@ impl Rule {
         most.map_or(Owner::Unknown, |(&owner, _)| owner)
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let culprit = self.culprit();
-        let mut finding = evidence::finding(Id::Http2FlowControl, culprit, case, &self.tally);
+        let mut claim = evidence::claim(Id::Http2FlowControl, culprit, case, &self.tally);
         let receiver = if culprit == Owner::Server {
             "server"
         } else {
@@ -161,7 +161,7 @@ impl Rule {
             counted(self.tally.affected, "exchange", "exchanges"),
             median(&self.tally.saved),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.stalls)
                 .median(&self.tally.saved)
@@ -172,7 +172,7 @@ impl Rule {
                         .unwrap_or_default(),
                 ),
         );
-        finding.basis = Basis::new(self.stalls, false);
+        claim.basis = Basis::new(self.stalls, false);
         let each = Duration::from_nanos(self.tally.cost.likely / self.stalls.max(1));
         let trip = case.round_trip();
         let is_late = trip.is_some_and(|trip| each >= trip * LATE_TRIPS + NOTABLE);
@@ -188,7 +188,7 @@ impl Rule {
             ("each", &human(each)),
             ("trip", &human(trip.unwrap_or_default())),
         ];
-        wording.tell(&mut finding, &values);
-        finding
+        wording.tell(&mut claim, &values);
+        claim
     }
 }

@@ -74,7 +74,7 @@ const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 /// The first code that is not defined.
 const UNDEFINED: u32 = 14;
-/// Minimum share of ended streams for a finding, if at least [`REPEATS`] ended.
+/// Minimum share of ended streams for a claim, if at least [`REPEATS`] ended.
 const SHARE: f64 = 0.01;
 /// Maximum number of kinds of ends in a sentence.
 const MOST_TOLD: usize = 5;
@@ -117,7 +117,7 @@ impl super::Rule for Rule {
         if !is_many && (ended == 0 || ended * 2 < all) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
@@ -130,10 +130,10 @@ fn named(end: StreamEnd) -> StreamEnd {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = evidence::finding(Id::Http2StreamReset, Owner::Server, case, &self.tally);
-        finding.time.predicted = None;
-        finding.affected = Affected {
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = evidence::claim(Id::Http2StreamReset, Owner::Server, case, &self.tally);
+        claim.time.predicted = None;
+        claim.affected = Affected {
             exchanges: self.tally.affected,
             of: case.ledger.uncut(),
         };
@@ -143,14 +143,14 @@ impl Rule {
             self.tally.affected,
             counted(case.ledger.uncut(), "request", "requests"),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .packets(&self.packets),
         );
-        finding.basis = Basis::new(self.tally.affected, false);
-        self.wording().tell(&mut finding, &[("what", &what)]);
-        finding
+        claim.basis = Basis::new(self.tally.affected, false);
+        self.wording().tell(&mut claim, &[("what", &what)]);
+        claim
     }
 
     /// Returns the ends, the most frequent first.

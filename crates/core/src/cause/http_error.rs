@@ -20,11 +20,11 @@ use crate::report::{Affected, Evidence, EvidenceKind, Remark, count, counted};
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
 
-/// Minimum share of error responses for a finding.
+/// Minimum share of error responses for a claim.
 const SHARE: f64 = 0.01;
 /// Maximum part of the time, as one in this many, for which errors count as those of a beginning.
 const BEGINNING: i64 = 5;
-/// Minimum share of errors that all came at the beginning for a finding: a service that starts is
+/// Minimum share of errors that all came at the beginning for a claim: a service that starts is
 /// not broken.
 const SHARE_AT_FIRST: f64 = 0.05;
 /// Maximum number of targets that a client asks for by habit, although nothing is there: a health
@@ -105,15 +105,15 @@ impl super::Rule for Rule {
         } else {
             Owner::Unknown
         };
-        let mut finding = evidence::bare_finding(Id::HttpError, culprit, case);
-        finding.affected = Affected {
+        let mut claim = evidence::bare_claim(Id::HttpError, culprit, case);
+        claim.affected = Affected {
             exchanges: errors.errors(),
             of: all.all(),
         };
-        finding.basis = Basis::new(finding.affected.exchanges, false);
-        finding.evidence = found;
-        self.tell(&mut finding, case, errors);
-        Conclusion::Finding(Box::new(finding))
+        claim.basis = Basis::new(claim.affected.exchanges, false);
+        claim.evidence = found;
+        self.tell(&mut claim, case, errors);
+        Conclusion::Claim(Box::new(claim))
     }
 
     fn measured(&self, case: &Case<'_>) -> Measured {
@@ -139,11 +139,11 @@ impl Rule {
         }
     }
 
-    fn tell(&self, finding: &mut Claim, case: &Case<'_>, errors: &Statuses) {
+    fn tell(&self, claim: &mut Claim, case: &Case<'_>, errors: &Statuses) {
         let own = |text: &'static str| if case.target.is_some() { text } else { "" };
         // 503 may have other reasons than a limit.
         let is_limited = errors.meaning() == Some(StatusMeaning::TooMany)
-            || errors.errors() * 2 > finding.affected.of;
+            || errors.errors() * 2 > claim.affected.of;
         let (let_through, slower) = match good_rate(case).filter(|_| is_limited) {
             Some(rate) => (
                 format!(" About {rate:.0} requests/s were served."),
@@ -154,7 +154,7 @@ impl Rule {
         let meaning = errors.meaning();
         let parted = meaning.map(|meaning| errors.parted(meaning));
         let [meant, others] = parted.unwrap_or_else(|| [errors.clone(), Statuses::default()]);
-        let share = part(meant.errors(), finding.affected.of);
+        let share = part(meant.errors(), claim.affected.of);
         let values: &Values<'_> = &[
             ("part", &share),
             ("statuses", &meant.list_of_errors()),
@@ -173,17 +173,17 @@ impl Rule {
             (Some(wording::UNEXPECTED_TITLE), &wording::UNEXPECTED)
         };
         if let Some(title) = title {
-            title.clone_into(&mut finding.text.title);
+            title.clone_into(&mut claim.text.title);
         }
-        wording.tell(finding, values);
+        wording.tell(claim, values);
         if others.errors() > 0 {
-            tell_others(finding, &others, values);
+            tell_others(claim, &others, values);
         }
         match self.beginning(case) {
             Some(beginning) => {
-                wording::AT_FIRST.tell(finding, &[("beginning", &human(beginning))]);
+                wording::AT_FIRST.tell(claim, &[("beginning", &human(beginning))]);
             }
-            None => wording::NO_MEASURE.tell(finding, &[]),
+            None => wording::NO_MEASURE.tell(claim, &[]),
         }
     }
 
@@ -232,18 +232,18 @@ impl Rule {
 }
 
 /// Adds the errors with other meanings than most, and what to do about most of these.
-fn tell_others(finding: &mut Claim, others: &Statuses, values: &Values<'_>) {
+fn tell_others(claim: &mut Claim, others: &Statuses, values: &Values<'_>) {
     let told = format!(
         " Other errors: {} ({}).",
-        part(others.errors(), finding.affected.of),
+        part(others.errors(), claim.affected.of),
         others.list_of_errors()
     );
-    finding.text.summary += &told;
+    claim.text.summary += &told;
     let also = Wording {
         fix: wording::of(others.meaning()).fix,
         ..Wording::NONE
     };
-    also.tell(finding, values);
+    also.tell(claim, values);
 }
 
 /// Returns the responses to our own requests.

@@ -52,7 +52,7 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum number of attempts for a finding without a lookup of both addresses. Only equal delays
+/// Minimum number of attempts for a claim without a lookup of both addresses. Only equal delays
 /// then show that the attempts belong together.
 const NAMELESS: u64 = 5;
 /// Maximum number of IPv6 addresses kept for one server.
@@ -157,14 +157,14 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let delays = self.attempts(&case.facts.hosts).delays();
-        match delays.conclude(case, || self.finding(case, &delays)) {
+        match delays.conclude(case, || self.claim(case, &delays)) {
             Conclusion::Nothing => probed(case).into(),
             told => told,
         }
     }
 }
 
-/// Returns the finding that only our own attempts show: the requests went to another address of the
+/// Returns the claim that only our own attempts show: the requests went to another address of the
 /// same name, so nothing of their time is charged.
 fn probed(case: &Case<'_>) -> Option<Claim> {
     let target = case.target?;
@@ -177,7 +177,7 @@ fn probed(case: &Case<'_>) -> Option<Claim> {
     let mut others = case.facts.other_addresses.iter();
     let other = others.find(is_silent).filter(|_| is_answered)?;
     let attempts = u64::from(other.attempts);
-    let mut finding = evidence::bare_finding(Id::Ipv6Fallback, Owner::Path, case);
+    let mut claim = evidence::bare_claim(Id::Ipv6Fallback, Owner::Path, case);
     let text = format!(
         "{} to {} had no answer within {}",
         counted(attempts, "connect() call", "connect() calls"),
@@ -185,10 +185,10 @@ fn probed(case: &Case<'_>) -> Option<Claim> {
         evidence::human(other.waited),
     );
     let evidence = Evidence::mechanism(EvidenceKind::OwnSocket, text).count(attempts);
-    finding.evidence.push(evidence);
-    finding.basis = Basis::new(attempts, false);
-    PROBED.tell(&mut finding, &[("silent", &other.endpoint.addr)]);
-    Some(finding)
+    claim.evidence.push(evidence);
+    claim.basis = Basis::new(attempts, false);
+    PROBED.tell(&mut claim, &[("silent", &other.endpoint.addr)]);
+    Some(claim)
 }
 
 impl Rule {
@@ -216,8 +216,8 @@ impl Rule {
         (attempts.delays().sum(), repeating.collect())
     }
 
-    fn finding(&self, case: &Case<'_>, delays: &Delays) -> Claim {
-        let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
+    fn claim(&self, case: &Case<'_>, delays: &Delays) -> Claim {
+        let mut claim = delays.claim(Id::Ipv6Fallback, Owner::Path, case);
         let repeated = match self.syns {
             ..=1 => String::new(),
             syns => format!(", which was sent up to {syns} times"),
@@ -227,9 +227,9 @@ impl Rule {
             counted(delays.count(), "connection", "connections"),
             delays.median(),
         );
-        finding.evidence.push(delays.evidence(text));
-        finding.basis = Basis::new(delays.count(), false);
-        WORDING.tell(&mut finding, &[("waited", &delays.median())]);
-        finding
+        claim.evidence.push(delays.evidence(text));
+        claim.basis = Basis::new(delays.count(), false);
+        WORDING.tell(&mut claim, &[("waited", &delays.median())]);
+        claim
     }
 }

@@ -227,7 +227,7 @@ pub(super) fn is_closed(delivery: &Delivery) -> bool {
 pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// The id of the cause.
     const ID: Id;
-    /// Minimum number of affected messages for a finding.
+    /// Minimum number of affected messages for a claim.
     const REPEATS: u64 = evidence::REPEATS;
 
     /// Returns the time that the cause cost this message; `None` if it did not limit the message.
@@ -238,7 +238,7 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
         owner(sender)
     }
 
-    /// Returns the evidence in the packets, and the wording of the finding. `worst` is the message
+    /// Returns the evidence in the packets, and the wording of the claim. `worst` is the message
     /// that lost most time.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
@@ -251,9 +251,9 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
         None
     }
 
-    /// Adds parts to the finding that only some cases need.
-    fn complete(finding: &mut Claim, case: &Case<'_>, worst: &Delivery) {
-        let _ = (finding, case, worst);
+    /// Adds parts to the claim that only some cases need.
+    fn complete(claim: &mut Claim, case: &Case<'_>, worst: &Delivery) {
+        let _ = (claim, case, worst);
     }
 
     /// Returns true if the limit is a fault, and false if it is intended.
@@ -332,7 +332,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             && messages.are_repeated::<K>(case)
             && K::is_fault(self, case);
         match messages.worst.as_ref().filter(|_| matters) {
-            Some(worst) => Conclusion::Finding(Box::new(finding::<K>(case, side, messages, worst))),
+            Some(worst) => Conclusion::Claim(Box::new(claim::<K>(case, side, messages, worst))),
             None => Conclusion::Nothing,
         }
     }
@@ -423,9 +423,9 @@ impl Messages {
     }
 }
 
-/// Returns the finding on the messages of `sender`, the side with the larger cost.
-fn finding<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Claim {
-    let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
+/// Returns the claim on the messages of `sender`, the side with the larger cost.
+fn claim<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Claim {
+    let mut claim = evidence::claim(K::ID, K::culprit(sender), case, &messages.tally);
     let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
     let together = messages.together();
@@ -434,7 +434,7 @@ fn finding<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &
         ("from", &name(sender)),
         ("to", &name(sender.peer())),
         ("message", &name_of),
-        ("cost", &share(&finding)),
+        ("cost", &share(&claim)),
         ("trip", &human(worst.round_trip)),
         ("stops", &messages.stops),
         ("stops_of_worst", &worst.stops),
@@ -461,29 +461,29 @@ fn finding<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &
     ];
     let words = K::words_together(worst, &together);
     let (seen, wording) = words.unwrap_or_else(|| K::words(worst));
-    let seen = filled(seen, &finding, &values);
-    finding.evidence.push(
+    let seen = filled(seen, &claim, &values);
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, seen)
             .count(messages.stops)
             .median(&messages.tally.saved)
             .packets(&worst.packets.numbers()),
     );
-    finding.basis = Basis::new(messages.stops, false);
-    wording.tell(&mut finding, &values);
-    K::complete(&mut finding, case, worst);
-    finding
+    claim.basis = Basis::new(messages.stops, false);
+    wording.tell(&mut claim, &values);
+    K::complete(&mut claim, case, worst);
+    claim
 }
 
 /// Returns the cost, as the end of a summary.
-fn share(finding: &Claim) -> String {
-    let [one, many] = finding.unit.words();
-    let mean = finding.time.cost.likely / finding.affected.exchanges.max(1);
+fn share(claim: &Claim) -> String {
+    let [one, many] = claim.unit.words();
+    let mean = claim.time.cost.likely / claim.affected.exchanges.max(1);
     format!(
         "{} (mean) in {} of {} {many}, {} of all {one} time",
         human(Duration::from_nanos(mean)),
-        finding.affected.exchanges,
-        finding.affected.of,
-        percent(finding.time.share())
+        claim.affected.exchanges,
+        claim.affected.of,
+        percent(claim.time.share())
     )
 }
 

@@ -219,26 +219,26 @@ impl Losses {
             .unwrap_or(Kind::Fast)
     }
 
-    /// Returns the finding on the losses under the cause `id`; `None` if there were none, or if
+    /// Returns the claim on the losses under the cause `id`; `None` if there were none, or if
     /// they do not matter.
-    pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Claim> {
+    pub(crate) fn claim(&self, id: Id, case: &Case<'_>) -> Option<Claim> {
         let is_material =
             evidence::is_material(case, &self.whole) || self.requests.is_material(case);
         if self.events() == 0 || !is_material || self.are_taken_back() || self.is_chance(case) {
             return None;
         }
-        let mut finding = evidence::finding(id, Owner::Path, case, &self.whole);
-        finding.evidence.push(self.wire(case));
-        finding.evidence.extend(self.cut_windows(case));
-        finding.evidence.extend(self.before());
+        let mut claim = evidence::claim(id, Owner::Path, case, &self.whole);
+        claim.evidence.push(self.wire(case));
+        claim.evidence.extend(self.cut_windows(case));
+        claim.evidence.extend(self.before());
         if self.requests.count() > 0 {
             let least = case.round_trip().unwrap_or_default();
-            finding.time.whole_ns = whole_outside(case, &self.whole, least);
+            claim.time.whole_ns = whole_outside(case, &self.whole, least);
         }
-        finding.evidence.extend(retransmission_counter(case));
-        finding.candidates.extend(discarded(case));
-        finding.basis = Basis::new(self.events(), self.are_doubtful(case));
-        Some(finding)
+        claim.evidence.extend(retransmission_counter(case));
+        claim.candidates.extend(discarded(case));
+        claim.basis = Basis::new(self.events(), self.are_doubtful(case));
+        Some(claim)
     }
 
     /// Returns true if the losses may not have been losses:
@@ -373,7 +373,7 @@ fn slowed(exchange: &Exchange) -> Cost {
         .fold(Cost::default(), Cost::plus)
 }
 
-/// The observation that would refute a finding on few losses.
+/// The observation that would refute a claim on few losses.
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 
@@ -396,10 +396,10 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
     if losses.is_widespread() || losses.kind() != kind {
         return Conclusion::Nothing;
     }
-    let Some(mut finding) = losses.finding(id, case) else {
+    let Some(mut claim) = losses.claim(id, case) else {
         return Conclusion::Nothing;
     };
-    let [one, many] = match finding.unit {
+    let [one, many] = match claim.unit {
         Unit::Requests => ["exchange", "exchanges"],
         unit => unit.words(),
     };
@@ -414,7 +414,7 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
         AMID
     };
     wording.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("place", &place),
             ("change", &change),
@@ -423,7 +423,7 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
             ("most", &most),
         ],
     );
-    Conclusion::Finding(Box::new(finding))
+    Conclusion::Claim(Box::new(claim))
 }
 
 /// Formats the median of the times, or the only time.

@@ -137,12 +137,12 @@ impl super::Rule for Rule {
         if self.tally.affected < LEAST {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::MtuBlackHole, Owner::Path, case, &self.tally);
-        finding.evidence.push(self.wire());
+        let mut claim = evidence::claim(Id::MtuBlackHole, Owner::Path, case, &self.tally);
+        claim.evidence.push(self.wire());
         // A receiver that is gone acknowledges nothing either.
         let is_gone = self.heard < LEAST && self.passed == 0;
         let is_rare = self.copies < 2 * LEAST && self.passed == 0;
-        finding.basis = Basis::new(
+        claim.basis = Basis::new(
             self.copies.max(self.tally.affected),
             is_gone || is_rare || self.is_size_untold(),
         );
@@ -159,7 +159,7 @@ impl super::Rule for Rule {
             "Small segments get through."
         };
         self.wording().tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("affected", &self.tally.affected),
                 ("passed", &passed),
@@ -169,13 +169,13 @@ impl super::Rule for Rule {
             ],
         );
         if self.is_size_untold() {
-            "A link on the path seems to drop large packets".clone_into(&mut finding.text.title);
+            "A link on the path seems to drop large packets".clone_into(&mut claim.text.title);
         }
         if self.is_mostly_given_up() {
             // Nothing shows how long these requests would have taken.
-            finding.time.predicted = None;
+            claim.time.predicted = None;
         }
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }
 

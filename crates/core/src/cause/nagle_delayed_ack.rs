@@ -102,13 +102,13 @@ impl super::Rule for Rule {
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(held, case) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::NagleDelayedAck, Owner::Server, case, &held.tally);
-        finding.time.cost.low = case.weigh(held.cost_low_ns());
-        finding.evidence = gather(held, case);
-        finding.basis = Basis::new(held.delayed, false);
-        rule_out(&mut finding, held, case);
-        tell(&mut finding, held, case);
-        Conclusion::Finding(Box::new(finding))
+        let mut claim = evidence::claim(Id::NagleDelayedAck, Owner::Server, case, &held.tally);
+        claim.time.cost.low = case.weigh(held.cost_low_ns());
+        claim.evidence = gather(held, case);
+        claim.basis = Basis::new(held.delayed, false);
+        rule_out(&mut claim, held, case);
+        tell(&mut claim, held, case);
+        Conclusion::Claim(Box::new(claim))
     }
 }
 
@@ -301,12 +301,12 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
-/// Adds the look-alikes that are ruled out to the finding.
-fn rule_out(finding: &mut Claim, held: &Held, case: &Case<'_>) {
+/// Adds the look-alikes that are ruled out to the claim.
+fn rule_out(claim: &mut Claim, held: &Held, case: &Case<'_>) {
     if case.has_packets {
         let [stalls, late] = held.by_packets();
         ON_THE_WIRE.tell(
-            finding,
+            claim,
             &[
                 ("parts", &(stalls + late + held.eager)),
                 ("stalls", &stalls),
@@ -315,18 +315,18 @@ fn rule_out(finding: &mut Claim, held: &Held, case: &Case<'_>) {
             ],
         );
     } else if follows_ack(case) == Some(true) {
-        BY_EXPERIMENT.tell(finding, &[]);
+        BY_EXPERIMENT.tell(claim, &[]);
     }
 }
 
-fn tell(finding: &mut Claim, held: &Held, case: &Case<'_>) {
+fn tell(claim: &mut Claim, held: &Held, case: &Case<'_>) {
     let [nodelay, nopush] = if may_be_nginx(case) {
         DIRECTIVES
     } else {
         [""; 2]
     };
     WORDING.tell(
-        finding,
+        claim,
         &[
             ("delay", &median(&held.ack_delay)),
             ("this", &with_trip(held, case)),

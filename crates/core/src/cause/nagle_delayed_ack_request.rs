@@ -36,13 +36,13 @@ impl super::Rule for Rule {
         if !is_seen || !evidence::is_material(case, &held.tally) {
             return Conclusion::Nothing;
         }
-        let mut finding =
-            evidence::finding(Id::NagleDelayedAckRequest, Owner::Client, case, &held.tally);
-        finding.time.cost.low = case.weigh(held.cost_low_ns());
-        finding.evidence.push(held.wire("client", "server"));
-        finding.basis = Basis::new(held.delayed, false);
+        let mut claim =
+            evidence::claim(Id::NagleDelayedAckRequest, Owner::Client, case, &held.tally);
+        claim.time.cost.low = case.weigh(held.cost_low_ns());
+        claim.evidence.push(held.wire("client", "server"));
+        claim.basis = Basis::new(held.delayed, false);
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("delay", &median(&held.ack_delay)),
                 ("released", &held.released()),
@@ -50,6 +50,6 @@ impl super::Rule for Rule {
                 ("eager", &held.eager),
             ],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }

@@ -47,7 +47,7 @@ impl super::Rule for Rule {
             // If delayed ACKs cause much of the wait, `nagle-delayed-ack` explains all holds.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
             if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case, held) {
-                return Conclusion::Finding(Box::new(finding(case, held, side)));
+                return Conclusion::Claim(Box::new(claim(case, held, side)));
             }
         }
         Conclusion::Nothing
@@ -67,13 +67,13 @@ fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 
-fn finding(case: &Case<'_>, held: &Held, side: Side) -> Claim {
+fn claim(case: &Case<'_>, held: &Held, side: Side) -> Claim {
     let (culprit, sender, receiver) = match side {
         Side::Server => (Owner::Server, "server", "client"),
         Side::Client => (Owner::Client, "client", "server"),
     };
-    let mut finding = evidence::finding(Id::NagleRoundTrip, culprit, case, &held.tally);
-    finding.time.cost.low = case.weigh(held.cost_low_ns());
+    let mut claim = evidence::claim(Id::NagleRoundTrip, culprit, case, &held.tally);
+    claim.time.cost.low = case.weigh(held.cost_low_ns());
     let has_handshake = case.ledger.trips.handshake.is_some();
     let (prompt, later) = if has_handshake {
         ("prompt ", ", one round trip later")
@@ -86,26 +86,26 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Claim {
         counted(held.tally.affected, "time", "times"),
     );
     let shown = held.prompt.packets.map(HoldPackets::numbers);
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
             .packets(&shown.unwrap_or_default()),
     );
-    finding.basis = Basis::new(held.tally.affected, held.prompt.may_be_crowded());
+    claim.basis = Basis::new(held.tally.affected, held.prompt.may_be_crowded());
     let delayed = match held.delayed {
         0 => "none was delayed".to_owned(),
         delayed => counted(delayed, "was delayed", "were delayed"),
     };
     wording(has_handshake).tell(
-        &mut finding,
+        &mut claim,
         &[
             ("sender", &sender),
             ("saved", &median(&held.tally.saved)),
             ("delayed", &delayed),
         ],
     );
-    finding
+    claim
 }
 
 fn wording(has_handshake: bool) -> &'static Wording {

@@ -69,16 +69,14 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.delays.conclude(case, || self.finding(case))
+        self.delays.conclude(case, || self.claim(case))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self
-            .delays
-            .finding(Id::NameServiceChain, Owner::Client, case);
-        finding.affected.of = self.lookups;
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::NameServiceChain, Owner::Client, case);
+        claim.affected.of = self.lookups;
         let is_llmnr = self.llmnr * 2 > self.delays.count();
         let how = if is_llmnr { "LLMNR" } else { "multicast DNS" };
         let text = format!(
@@ -88,13 +86,13 @@ impl Rule {
             counted(self.lookups, "lookup", "lookups"),
             self.delays.median(),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
         let wording = if is_llmnr { &WORDING } else { &MULTICAST };
         wording.tell(
-            &mut finding,
+            &mut claim,
             &[("how", &how), ("waited", &self.delays.median())],
         );
-        finding
+        claim
     }
 }

@@ -79,15 +79,15 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.delays.conclude(case, || self.finding(case))
+        self.delays.conclude(case, || self.claim(case))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self
             .delays
-            .finding(Id::NeighbourResolution, Owner::Path, case);
+            .claim(Id::NeighbourResolution, Owner::Path, case);
         let text = format!(
             "{} began at the moment at which the next hop's hardware address was found, after {} \
              (median); {} of the questions had to be repeated",
@@ -95,17 +95,17 @@ impl Rule {
             self.delays.median(),
             self.repeated,
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[("took", &self.delays.median())]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[("took", &self.delays.median())]);
+        claim
     }
 }
 
-/// Returns the finding on a host whose hardware address nobody reported, so that no packet can be
+/// Returns the claim on a host whose hardware address nobody reported, so that no packet can be
 /// sent to it. `is_missed` is true if the capture contains a connection attempt to the host.
 pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Claim {
-    let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
+    let mut claim = evidence::bare_claim(Id::NeighbourResolution, Owner::Path, case);
     let text = format!(
         "{} asked {} within {} for the hardware address of {}, but no host answered",
         host.asker,
@@ -113,19 +113,19 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Claim {
         human(host.took),
         host.target,
     );
-    finding.affected = Affected {
+    claim.affected = Affected {
         exchanges: 1,
         of: 1,
     };
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(host.requests.into())
             .packets(&host.packets.numbers()),
     );
-    finding.basis = Basis::new(host.requests.into(), !is_missed);
+    claim.basis = Basis::new(host.requests.into(), !is_missed);
     SILENT.tell(
-        &mut finding,
+        &mut claim,
         &[("asker", &host.asker), ("target", &host.target)],
     );
-    finding
+    claim
 }

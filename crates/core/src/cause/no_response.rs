@@ -151,9 +151,9 @@ impl super::Rule for Rule {
         let failed = (self.overdue(case), may_be_lost);
         let port = case.endpoint.port;
         self.failures
-            .conclude_of(case, &KIND, failed, |finding| match sent {
-                Some(evidence) => undelivered(finding, evidence),
-                None => self.wording(port, may_be_lost).tell(finding, &[]),
+            .conclude_of(case, &KIND, failed, |claim| match sent {
+                Some(evidence) => undelivered(claim, evidence),
+                None => self.wording(port, may_be_lost).tell(claim, &[]),
             })
     }
 }
@@ -214,13 +214,13 @@ impl Rule {
     }
 }
 
-/// Words a finding on responses that left the server and did not arrive.
-fn undelivered(finding: &mut Claim, evidence: Evidence) {
-    UNDELIVERED.tell(finding, &[]);
-    "The server's responses do not arrive".clone_into(&mut finding.text.title);
+/// Words a claim on responses that left the server and did not arrive.
+fn undelivered(claim: &mut Claim, evidence: Evidence) {
+    UNDELIVERED.tell(claim, &[]);
+    "The server's responses do not arrive".clone_into(&mut claim.text.title);
     // Somewhere after the server's kernel, which may be this host's own filter.
-    finding.culprit = Owner::Unknown;
-    finding.evidence.push(evidence);
+    claim.culprit = Owner::Unknown;
+    claim.evidence.push(evidence);
 }
 
 #[cfg(test)]

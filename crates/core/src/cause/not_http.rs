@@ -69,11 +69,11 @@ impl super::Rule for Rule {
             summary: if has_http { AT_TIMES } else { WORDING.summary },
             ..WORDING
         };
-        self.failures.conclude(case, &KIND, |finding| {
+        self.failures.conclude(case, &KIND, |claim| {
             if has_http {
-                finding.basis.cap(Ceiling::WorksAtTimes);
+                claim.basis.cap(Ceiling::WorksAtTimes);
             }
-            wording.tell(finding, &[("what", &what)]);
+            wording.tell(claim, &[("what", &what)]);
         })
     }
 }

@@ -76,11 +76,11 @@ impl Kind for Paced {
         (SEEN, &WORDING)
     }
 
-    fn complete(finding: &mut Claim, case: &Case<'_>, _: &Delivery) {
+    fn complete(claim: &mut Claim, case: &Case<'_>, _: &Delivery) {
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
             // A slow device at the sender, or a hub, may be the reason instead.
-            finding.basis.cap(Ceiling::BeforeItsTime);
+            claim.basis.cap(Ceiling::BeforeItsTime);
         }
     }
 }

@@ -35,12 +35,12 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::finding(Id::PacketFilterCost, case, |place| place == Place::Stack);
-        found.map(|(finding, _)| told(finding)).into()
+        let found = served::claim(Id::PacketFilterCost, case, |place| place == Place::Stack);
+        found.map(|(claim, _)| told(claim)).into()
     }
 }
 
-fn told(mut finding: Claim) -> Claim {
-    WORDING.tell(&mut finding, &[]);
-    finding
+fn told(mut claim: Claim) -> Claim {
+    WORDING.tell(&mut claim, &[]);
+    claim
 }

@@ -54,8 +54,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let losses = case.gathered.losses.whole();
-        let found = losses.finding(Id::PacketLoss, case);
-        let Some(mut finding) = found.filter(|_| losses.is_widespread()) else {
+        let found = losses.claim(Id::PacketLoss, case);
+        let Some(mut claim) = found.filter(|_| losses.is_widespread()) else {
             return Conclusion::Nothing;
         };
         let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
@@ -64,7 +64,7 @@ impl super::Rule for Rule {
             Kind::Timeout | Kind::Probe => AMID,
             Kind::Again | Kind::Fast => "",
         };
-        WORDING.tell(&mut finding, &[("typical", &typical), ("tail", &tail)]);
-        Conclusion::Finding(Box::new(finding))
+        WORDING.tell(&mut claim, &[("typical", &typical), ("tail", &tail)]);
+        Conclusion::Claim(Box::new(claim))
     }
 }

@@ -1,4 +1,4 @@
-//! `path-distance`: a note and not a finding, because distance cannot be removed.
+//! `path-distance`: a note and not a claim, because distance cannot be removed.
 
 use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};

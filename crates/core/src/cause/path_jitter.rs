@@ -89,9 +89,9 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let tally = &trips.jittered();
-        let mut finding = evidence::finding(Id::PathJitter, Owner::Path, case, tally);
+        let mut claim = evidence::claim(Id::PathJitter, Owner::Path, case, tally);
         let least = human(trips.least_of_late(case));
-        trips.share(case, tally, &mut finding);
+        trips.share(case, tally, &mut claim);
         let (count, by) = (late.affected, median(&late.saved));
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
@@ -118,12 +118,12 @@ impl super::Rule for Rule {
                 counted(count, "request was", "requests were"),
             ),
         };
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(late.affected)
                 .median(&late.saved),
         );
-        finding.basis = Basis::new(
+        claim.basis = Basis::new(
             late.affected,
             case.ledger.is_unowed() || !is_by_clock || evidence::is_stall(late),
         );
@@ -134,7 +134,7 @@ impl super::Rule for Rule {
         };
         let delayed = tally.affected as f64 / case.ledger.counts.count.max(1) as f64;
         wording.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("least", &least),
                 ("late_part", &percent(delayed)),
@@ -142,6 +142,6 @@ impl super::Rule for Rule {
                 ("saved", &median(&tally.saved)),
             ],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }

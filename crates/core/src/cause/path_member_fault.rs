@@ -109,7 +109,7 @@ impl super::Rule for Rule {
         if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::PathMemberFault, Owner::Path, case, tally);
+        let mut claim = evidence::claim(Id::PathMemberFault, Owner::Path, case, tally);
         let ports: Vec<String> = sorted
             .bad
             .iter()
@@ -129,16 +129,16 @@ impl super::Rule for Rule {
             .count(sorted.lossy)
             .median(&tally.saved);
         wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
-        finding.evidence.push(wire);
-        finding.basis = Basis::new(sorted.lossy, false);
+        claim.evidence.push(wire);
+        claim.basis = Basis::new(sorted.lossy, false);
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[(
                 "part",
                 &percent(sorted.bad.len() as f64 / sorted.connections().max(1) as f64),
             )],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }
 

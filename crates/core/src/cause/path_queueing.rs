@@ -68,7 +68,7 @@ impl super::Rule for Rule {
         let trips = &case.gathered.trips;
         let probed = loaded_probes(case);
         if let Some(late) = beside::late(case) {
-            return Conclusion::Finding(Box::new(behind_upload(case, &late)));
+            return Conclusion::Claim(Box::new(behind_upload(case, &late)));
         }
         let is_seen = trips.is_material(case, &trips.tally) && evidence::recurs(case, &trips.tally);
         if !is_seen && probed.is_none() {
@@ -89,15 +89,15 @@ impl super::Rule for Rule {
         if !is_seen && trips.tally.affected * 2 < case.ledger.counts.count {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(finding(case, probed)))
+        Conclusion::Claim(Box::new(claim(case, probed)))
     }
 }
 
-/// Returns the finding on requests that waited behind an upload. Their responses were late, but
+/// Returns the claim on requests that waited behind an upload. Their responses were late, but
 /// only the ACKs of the upload show the queue.
 fn behind_upload(case: &Case<'_>, late: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
-    finding.time.waits = vec![WaitKind::ServerThink];
+    let mut claim = evidence::claim(Id::PathQueueing, Owner::Path, case, late);
+    claim.time.waits = vec![WaitKind::ServerThink];
     let text = format!(
         "{} answered {} (median) late while an upload to the same server was running, and the \
          others were not; the acknowledgement of such an upload's last byte came {} later than the \
@@ -106,16 +106,16 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Claim {
         median(&late.saved),
         human(case.uploads.queue()),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::circumstance(EvidenceKind::Wire, text)
             .count(late.affected)
             .median(&late.saved),
     );
-    BEHIND_UPLOAD.tell(&mut finding, &[("saved", &median(&late.saved))]);
-    finding
+    BEHIND_UPLOAD.tell(&mut claim, &[("saved", &median(&late.saved))]);
+    claim
 }
 
-fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
+fn claim(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the connection's first one.
     let least = trips
@@ -125,12 +125,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
         .min()
         .unwrap_or_default();
     let queued = trips.queued();
-    let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
-    trips.share(case, &queued, &mut finding);
+    let mut claim = evidence::claim(Id::PathQueueing, Owner::Path, case, &queued);
+    trips.share(case, &queued, &mut claim);
     let is_outside = trips.is_outside();
     if is_outside {
         // No wait within the exchanges shows the delay.
-        finding.time.waits.clear();
+        claim.time.waits.clear();
     }
     let what = if is_outside {
         "ACK of the response, which this client does not delay,"
@@ -143,23 +143,23 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
         median(&trips.tally.saved),
         human(least),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(trips.tally.affected)
             .median(&trips.tally.saved),
     );
     let is_stall = probed.is_none() && evidence::is_stall(&trips.tally);
-    finding.evidence.extend(probed);
-    finding.basis = Basis::new(trips.tally.affected, case.ledger.is_unowed() || is_stall);
+    claim.evidence.extend(probed);
+    claim.basis = Basis::new(trips.tally.affected, case.ledger.is_unowed() || is_stall);
     let wording = if is_outside { &OUTSIDE } else { &WORDING };
     wording.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("least", &human(least)),
             ("saved", &median(&trips.tally.saved)),
         ],
     );
-    finding
+    claim
 }
 
 /// Returns the median durations of handshakes without load and under load, if the load made them

@@ -134,8 +134,8 @@ impl super::Rule for Rule {
         let Some((allowance, from)) = kept.next() else {
             return Conclusion::Nothing;
         };
-        match case.gathered.losses.finding(Id::Policer, case) {
-            Some(finding) => Conclusion::Finding(Box::new(told(finding, allowance, from))),
+        match case.gathered.losses.claim(Id::Policer, case) {
+            Some(claim) => Conclusion::Claim(Box::new(told(claim, allowance, from))),
             None => Conclusion::Nothing,
         }
     }
@@ -238,7 +238,7 @@ impl Account {
     }
 }
 
-fn told(mut finding: Claim, allowance: Allowance, from: &str) -> Claim {
+fn told(mut claim: Claim, allowance: Allowance, from: &str) -> Claim {
     let rate = bits(allowance.rate);
     let text = format!(
         "between losses, the {from}'s data got through at {rate}: in {} of {} such periods the \
@@ -250,10 +250,10 @@ fn told(mut finding: Claim, allowance: Allowance, from: &str) -> Claim {
         percent(allowance.lost),
     );
     let count = u64::try_from(allowance.at_rate).unwrap_or(u64::MAX);
-    finding.evidence.insert(
+    claim.evidence.insert(
         0,
         Evidence::mechanism(EvidenceKind::Wire, text).count(count),
     );
-    WORDING.tell(&mut finding, &[("rate", &rate), ("from", &from)]);
-    finding
+    WORDING.tell(&mut claim, &[("rate", &rate), ("from", &from)]);
+    claim
 }

@@ -43,16 +43,16 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Polls(ticks), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, ticks, tally)))
+                Conclusion::Claim(Box::new(claim(case, ticks, tally)))
             }
             _ => Conclusion::Nothing,
         }
     }
 }
 
-fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::PollTimer, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::PollTimer, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
     let gaps = if fitting == of {
         format!("all {of} gaps")
@@ -64,26 +64,26 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
         counted(ticks.count as u64, "instant", "instants"),
         human(ticks.period),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(case.timed_by(), text)
             .count(fitting as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     let [low, middle, high] = ticks.spread.map(human);
     let text = format!(
         "the waits spread from zero to one period: {low}, {middle} and {high} at the 10th, 50th \
          and 90th percentile"
     );
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("period", &human(ticks.period)),
             ("saved", &median(&tally.saved)),
         ],
     );
-    finding
+    claim
 }

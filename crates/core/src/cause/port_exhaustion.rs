@@ -110,7 +110,7 @@ impl super::Rule for Rule {
         let found = full.min_by_key(|(addr, ..)| *addr);
         match found {
             Some((addr, client, full)) => {
-                Conclusion::Finding(Box::new(finding(case, addr, client, full)))
+                Conclusion::Claim(Box::new(claim(case, addr, client, full)))
             }
             None => Conclusion::Nothing,
         }
@@ -192,8 +192,8 @@ impl Client {
     }
 }
 
-fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Claim {
-    let mut finding = evidence::bare_finding(Id::PortExhaustion, Owner::Client, case);
+fn claim(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Claim {
+    let mut claim = evidence::bare_claim(Id::PortExhaustion, Owner::Client, case);
     let (first, last) = (client.ports.first(), client.ports.last());
     let range = format!(
         "{}–{}",
@@ -207,19 +207,19 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         counted(client.ports.len() as u64, "port", "ports"),
         counted(full, "time", "times"),
     );
-    finding.affected = Affected {
+    claim.affected = Affected {
         exchanges: full,
         of: made,
     };
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(full)
             .packets(&client.packets),
     );
-    finding.basis = Basis::new(full, true);
+    claim.basis = Basis::new(full, true);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[("addr", &addr), ("ports", &client.ports.len())],
     );
-    finding
+    claim
 }

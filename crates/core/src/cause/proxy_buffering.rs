@@ -58,20 +58,20 @@ impl super::Rule for Rule {
         match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
             Some((upstream, role, tally)) => {
                 let is_upload = role == Role::IsAskedLate;
-                Conclusion::Finding(Box::new(finding(case, upstream, tally, is_upload)))
+                Conclusion::Claim(Box::new(claim(case, upstream, tally, is_upload)))
             }
             None => Conclusion::Nothing,
         }
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Claim {
-    let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Claim {
+    let mut claim = evidence::claim(Id::ProxyBuffering, Owner::Proxy, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     if !is_upload {
         // Without buffering, only the first byte would arrive sooner, and not the last.
-        finding.time.cost.low = 0;
-        finding.time.predicted = None;
+        claim.time.cost.low = 0;
+        claim.time.predicted = None;
     }
     let behind = upstream.endpoint;
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
@@ -88,21 +88,21 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
             median(&tally.saved),
         )
     };
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, shown)
             .count(tally.affected)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     let wording = if is_upload { &UPLOAD } else { &WORDING };
     wording.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("behind", &behind),
             ("upload", &upload),
             ("saved", &median(&tally.saved)),
         ],
     );
-    finding
+    claim
 }

@@ -91,17 +91,17 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let watched = served::finding(Id::QdiscDwell, case, |place| place == Place::Qdisc);
+        let watched = served::claim(Id::QdiscDwell, case, |place| place == Place::Qdisc);
         watched.map_or_else(
             || self.lagging(case),
-            |(finding, _)| Conclusion::Finding(Box::new(told(finding))),
+            |(claim, _)| Conclusion::Claim(Box::new(told(claim))),
         )
     }
 }
 
-fn told(mut finding: Claim) -> Claim {
-    WATCHED.tell(&mut finding, &[]);
-    finding
+fn told(mut claim: Claim) -> Claim {
+    WATCHED.tell(&mut claim, &[]);
+    claim
 }
 
 impl Rule {
@@ -112,7 +112,7 @@ impl Rule {
         if is_steady || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
+        let mut claim = evidence::claim(Id::QdiscDwell, Owner::Server, case, tally);
         let text = format!(
             "{} left the server's device {} (median) after its kernel had created them, by the \
              server's own clock; the capture point is at most {} (round trip) from the server",
@@ -120,14 +120,14 @@ impl Rule {
             median(&tally.saved),
             human(BESIDE),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&evidence::answers(&finding.exemplars)),
+                .packets(&evidence::answers(&claim.exemplars)),
         );
-        finding.basis = Basis::new(tally.affected, false);
-        WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
-        Conclusion::Finding(Box::new(finding))
+        claim.basis = Basis::new(tally.affected, false);
+        WORDING.tell(&mut claim, &[("saved", &median(&tally.saved))]);
+        Conclusion::Claim(Box::new(claim))
     }
 }

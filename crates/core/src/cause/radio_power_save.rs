@@ -143,25 +143,25 @@ impl super::Rule for Rule {
         let Some(waking) = self.waking().filter(|_| is_seen) else {
             return Conclusion::Nothing;
         };
-        let mut finding = evidence::finding(Id::RadioPowerSave, Owner::Path, case, &self.tally);
+        let mut claim = evidence::claim(Id::RadioPowerSave, Owner::Path, case, &self.tally);
         if self.is_stamped() {
-            finding.time.whole_ns = trips::whole_outside(case, &self.tally, least);
+            claim.time.whole_ns = trips::whole_outside(case, &self.tally, least);
             // The requests' latency, as captured, does not include the delay.
-            finding.time.predicted = None;
+            claim.time.predicted = None;
         }
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
-        finding.basis = Basis::new(self.tally.affected, false);
+        claim.basis = Basis::new(self.tally.affected, false);
         let wording = if self.is_stamped() {
             &STAMPED
         } else {
             &WORDING
         };
-        wording.tell(&mut finding, &[("waking", &human(waking))]);
-        Conclusion::Finding(Box::new(finding))
+        wording.tell(&mut claim, &[("waking", &human(waking))]);
+        Conclusion::Claim(Box::new(claim))
     }
 }
 

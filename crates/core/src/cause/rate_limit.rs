@@ -88,12 +88,12 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Admits(gate), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, gate, tally)))
+                Conclusion::Claim(Box::new(claim(case, gate, tally)))
             }
             Some((Nature::Queues(gate), _)) if gate.has_met_idle => self.bytes.conclude(case),
             Some((Nature::Queues(_), _)) | None => {
                 match configured(case).or_else(|| idle_quick(case)) {
-                    Some(found) => Conclusion::Finding(Box::new(found)),
+                    Some(found) => Conclusion::Claim(Box::new(found)),
                     None => self.bytes.conclude(case),
                 }
             }
@@ -134,7 +134,7 @@ fn admitted(case: &Case<'_>) -> Option<(Gate, Duration)> {
     (quickest * QUICK <= gate.turn).then_some((gate, quickest))
 }
 
-/// Returns the finding on a limit that our own requests to the idle server show. A server that is
+/// Returns the claim on a limit that our own requests to the idle server show. A server that is
 /// slow for another reason as soon as it has several requests may look the same.
 fn idle_quick(case: &Case<'_>) -> Option<Claim> {
     let (gate, quickest) = admitted(case)?;
@@ -143,16 +143,16 @@ fn idle_quick(case: &Case<'_>) -> Option<Claim> {
     if !evidence::is_material(case, &tally) {
         return None;
     }
-    let mut finding = of_gate(case, &gate, &tally);
+    let mut claim = of_gate(case, &gate, &tally);
     let text = format!(
         "one of our own requests to the idle server was answered in {}",
         human(quickest)
     );
-    finding
+    claim
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
-    tell(&IDLE_QUICK, &mut finding, &gate, &tally, quickest);
-    Some(finding)
+    tell(&IDLE_QUICK, &mut claim, &gate, &tally, quickest);
+    Some(claim)
 }
 
 /// Returns the intervals that a limit in the server's configuration causes, with their cost.
@@ -167,53 +167,53 @@ fn limited(case: &Case<'_>) -> Option<(Gate, Tally)> {
     evidence::is_material(case, &tally).then_some((gate, tally))
 }
 
-/// Returns the finding on a limit in the server's configuration: requests are answered at even
+/// Returns the claim on a limit in the server's configuration: requests are answered at even
 /// intervals, and a directive sets this rate.
 fn configured(case: &Case<'_>) -> Option<Claim> {
     let (gate, tally) = limited(case)?;
     // The packets do not show whether the server could answer sooner, but its configuration does.
-    let mut finding = of_gate(case, &gate, &tally);
-    finding.basis = Basis::new(tally.affected, false);
+    let mut claim = of_gate(case, &gate, &tally);
+    claim.basis = Basis::new(tally.affected, false);
     CONFIGURED.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("turn", &human(gate.turn)),
             ("rate", &format!("{:.0}", gate.rate())),
             ("saved", &median(&tally.saved)),
         ],
     );
-    Some(finding)
+    Some(claim)
 }
 
-/// Returns a finding with the even intervals as evidence.
+/// Returns a claim with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
-    let answers = evidence::answers(&finding.exemplars);
-    finding
+    let mut claim = evidence::claim(Id::RateLimit, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
+    let answers = evidence::answers(&claim.exemplars);
+    claim
         .evidence
         .push(gate.evidence(case.timed_by(), &answers));
-    finding
+    claim
 }
 
-fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
-    let mut finding = of_gate(case, gate, tally);
+fn claim(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
+    let mut claim = of_gate(case, gate, tally);
     let text = format!(
         "a request that overlapped no other was answered in {}",
         human(gate.quickest)
     );
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.basis = Basis::new(tally.affected, false);
-    tell(&WORDING, &mut finding, gate, tally, gate.quickest);
-    finding
+    claim.basis = Basis::new(tally.affected, false);
+    tell(&WORDING, &mut claim, gate, tally, gate.quickest);
+    claim
 }
 
-/// Adds a wording to the finding on a limit that the configuration does not show.
-fn tell(wording: &Wording, finding: &mut Claim, gate: &Gate, tally: &Tally, quickest: Duration) {
+/// Adds a wording to the claim on a limit that the configuration does not show.
+fn tell(wording: &Wording, claim: &mut Claim, gate: &Gate, tally: &Tally, quickest: Duration) {
     wording.tell(
-        finding,
+        claim,
         &[
             ("turn", &human(gate.turn)),
             ("rate", &format!("{:.3}", gate.rate())),

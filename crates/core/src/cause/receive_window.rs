@@ -63,7 +63,7 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
-/// The title of a finding on such a receiver.
+/// The title of a claim on such a receiver.
 const UNREAD_TITLE: &str = "The receiver reads its data slowly";
 
 /// Minimum number of times that a message filled the window. A window that is filled once may still
@@ -101,9 +101,9 @@ impl Kind for SmallWindow {
         (SEEN, if is_read { &WORDING } else { &UNREAD })
     }
 
-    fn complete(finding: &mut Claim, _: &Case<'_>, worst: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery) {
         if read_late(worst).is_some() {
-            UNREAD_TITLE.clone_into(&mut finding.text.title);
+            UNREAD_TITLE.clone_into(&mut claim.text.title);
         }
     }
 }

@@ -73,7 +73,7 @@ impl super::Rule for Rule {
         if chains.count == 0 || !is_repeated || !is_material {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(finding(case, &chains)))
+        Conclusion::Claim(Box::new(claim(case, &chains)))
     }
 }
 
@@ -163,16 +163,16 @@ impl Chains {
     }
 }
 
-fn finding(case: &Case<'_>, chains: &Chains) -> Claim {
-    let mut finding = evidence::finding(Id::RedirectChain, Owner::Server, case, &chains.redirects);
+fn claim(case: &Case<'_>, chains: &Chains) -> Claim {
+    let mut claim = evidence::claim(Id::RedirectChain, Owner::Server, case, &chains.redirects);
     let sum = u64::try_from(chains.turns.sum_ns()).unwrap_or(u64::MAX);
     let cost = (sum as f64 * case.rhythm.weight).round() as u64;
-    finding.time.cost_exactly(cost);
+    claim.time.cost_exactly(cost);
     let whole = u64::try_from(chains.whole.sum_ns()).unwrap_or(u64::MAX);
-    finding.time.whole_ns = (whole as f64 * case.rhythm.weight).round() as u64;
-    finding.time.wall_ns = nanos(Duration::from_nanos(sum));
-    finding.time.predicted = chains.prediction(case);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+    claim.time.whole_ns = (whole as f64 * case.rhythm.weight).round() as u64;
+    claim.time.wall_ns = nanos(Duration::from_nanos(sum));
+    claim.time.predicted = chains.prediction(case);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
         "{} a client followed {} (mean) one after the other, {} (median) each",
@@ -180,15 +180,15 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Claim {
         counted(each, "redirect", "redirects"),
         median(&chains.turns),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(chains.turns.count())
             .median(&chains.turns)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
-    finding.basis = Basis::new(chains.count, false);
+    claim.basis = Basis::new(chains.count, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("whole", &median(&chains.whole)),
             (
@@ -197,5 +197,5 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Claim {
             ),
         ],
     );
-    finding
+    claim
 }

@@ -57,7 +57,7 @@ impl super::Rule for Rule {
         if !is_seen || is_lossy || !evidence::is_material(case, &seen.tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
+        let mut claim = evidence::claim(Id::Reordering, Owner::Path, case, &seen.tally);
         let in_vain = match seen.resent {
             0 => String::new(),
             resent => {
@@ -70,15 +70,15 @@ impl super::Rule for Rule {
              because they came sooner than a retransmission could{in_vain}",
             counted(seen.overtaken, "segment", "segments")
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(seen.overtaken)
                 .median(&seen.tally.saved)
                 .packets(seen.overtaken_packets()),
         );
-        finding.basis = Basis::new(seen.overtaken, false);
+        claim.basis = Basis::new(seen.overtaken, false);
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 (
                     "saved",
@@ -87,6 +87,6 @@ impl super::Rule for Rule {
                 ("affected", &seen.tally.affected),
             ],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Rhythm {
     by_client: OnceCell<Vec<Moment>>,
     /// The result of [`Rhythm::claim`]. It is cached because several rules need it.
     claimed: OnceCell<Option<Tally>>,
-    /// The candidates for the server's time. They are cached because several findings list them.
+    /// The candidates for the server's time. They are cached because several claims list them.
     fitting: OnceCell<Option<Vec<Candidate>>>,
 }
 

@@ -49,8 +49,8 @@ impl super::Rule for Rule {
         if !case.gathered.trips.is_material(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::RouteChange, Owner::Path, case, tally);
-        case.gathered.trips.share(case, tally, &mut finding);
+        let mut claim = evidence::claim(Id::RouteChange, Owner::Path, case, tally);
+        case.gathered.trips.share(case, tally, &mut claim);
         let hops = match step.ttl {
             Some((was, is)) => format!(", and answers arrive with a TTL of {is} instead of {was}"),
             None => String::new(),
@@ -62,14 +62,14 @@ impl super::Rule for Rule {
             "{into} after the first request the round trips go from {before} to {after} (medians) \
              on all connections, and stay there{hops}"
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.basis = Basis::new(tally.affected, step.ttl.is_none());
+        claim.basis = Basis::new(tally.affected, step.ttl.is_none());
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("into", &into),
                 ("before", &before),
@@ -77,6 +77,6 @@ impl super::Rule for Rule {
                 ("hops", &hops),
             ],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }

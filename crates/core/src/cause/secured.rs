@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::delays::whole_with_setup;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
-use super::{Case, Id, evidence::finding};
+use super::{Case, Id, evidence::claim};
 use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
@@ -91,11 +91,11 @@ impl Secured {
             && evidence::is_repeated(case, &self.tally)
     }
 
-    /// Returns a finding whose share refers to the time including connection setup.
-    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
-        let mut finding = finding(id, culprit, case, &self.tally);
-        finding.time.whole_ns = case.weigh(whole_with_setup(case, self.tally.cost.likely));
-        finding
+    /// Returns a claim whose share refers to the time including connection setup.
+    pub(crate) fn claim(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
+        let mut claim = claim(id, culprit, case, &self.tally);
+        claim.time.whole_ns = case.weigh(whole_with_setup(case, self.tally.cost.likely));
+        claim
     }
 }
 

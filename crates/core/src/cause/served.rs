@@ -239,8 +239,8 @@ pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
     passed(case).map(|passed| passed.evidence())
 }
 
-/// Returns a finding on the server's time and its place, if `is_there` selects the place.
-pub(super) fn finding(
+/// Returns a claim on the server's time and its place, if `is_there` selects the place.
+pub(super) fn claim(
     id: Id,
     case: &Case<'_>,
     is_there: impl Fn(Place) -> bool,
@@ -257,18 +257,18 @@ pub(super) fn finding(
         _ => thinking.rest(case)?,
     };
     let tally = &tally;
-    let mut finding = evidence::finding(id, Owner::Server, case, tally);
-    finding.exemplars = thinking.tally().exemplars();
-    finding.evidence = vec![with_the_server(case, tally), passed.evidence()];
-    finding.basis = Basis::new(tally.affected, false);
-    finding.text.summary = format!(
+    let mut claim = evidence::claim(id, Owner::Server, case, tally);
+    claim.exemplars = thinking.tally().exemplars();
+    claim.evidence = vec![with_the_server(case, tally), passed.evidence()];
+    claim.basis = Basis::new(tally.affected, false);
+    claim.text.summary = format!(
         "Requests take {} (median) on the server before the answer begins, {} of all request \
          time; {} of it passes",
         median(&tally.saved),
-        percent(finding.time.share()),
+        percent(claim.time.share()),
         percent(passed.share()),
     );
-    finding.ruled_out.push(ruled_out(
+    claim.ruled_out.push(ruled_out(
         Id::ServerThink,
         format!(
             "the program itself had them for {} of the {} (means)",
@@ -281,7 +281,7 @@ pub(super) fn finding(
             human(passed.all)
         ),
     ));
-    Some((finding, passed.place))
+    Some((claim, passed.place))
 }
 
 /// Returns the turns of the server's kernel if they include the responses that waited: if most of

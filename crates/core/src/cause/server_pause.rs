@@ -177,12 +177,12 @@ impl super::Rule for Rule {
         if served::had_written(case, tally) || served::is_for_processor(case, tally) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, tally)))
+        Conclusion::Claim(Box::new(self.claim(case, tally)))
     }
 }
 
 impl Rule {
-    /// Returns a note on streams of events, if there is no finding.
+    /// Returns a note on streams of events, if there is no claim.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
         if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
@@ -200,8 +200,8 @@ impl Rule {
         })
     }
 
-    fn finding(&self, case: &Case<'_>, tally: &Tally) -> Claim {
-        let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
+    fn claim(&self, case: &Case<'_>, tally: &Tally) -> Claim {
+        let mut claim = evidence::claim(Id::ServerPause, Owner::Server, case, tally);
         let (count, longest) = self.single;
         let is_summed = count > tally.affected;
         let between = if is_summed {
@@ -232,7 +232,7 @@ impl Rule {
                  and only the server's kernel saw when the program had written it"
             ),
         };
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(case.timed_by(), text)
                 .count(tally.affected)
                 .median(&tally.saved),
@@ -248,7 +248,7 @@ impl Rule {
                 median(&result.treated.body),
                 median(&result.control.body)
             );
-            finding
+            claim
                 .evidence
                 .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
@@ -256,15 +256,15 @@ impl Rule {
         let has_look_alike = (!case.has_packets && tried.is_none())
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
-        finding.basis = Basis::new(tally.affected, has_look_alike);
+        claim.basis = Basis::new(tally.affected, has_look_alike);
         let why = if self.rhythmic * 2 > self.all.affected {
             RHYTHM
         } else {
             WAITING
         };
-        rule_out_nagle(&mut finding, &case.gathered.held_responses);
+        rule_out_nagle(&mut claim, &case.gathered.held_responses);
         if case.has_packets {
-            finding.candidates = candidates::of_server(case);
+            claim.candidates = candidates::of_server(case);
         }
         let saved = median(&tally.saved);
         let saved = if is_summed {
@@ -275,8 +275,8 @@ impl Rule {
         } else {
             format!("{saved} (median) before it continues")
         };
-        WORDING.tell(&mut finding, &[("saved", &saved), ("why", &why)]);
-        finding
+        WORDING.tell(&mut claim, &[("saved", &saved), ("why", &why)]);
+        claim
     }
 }
 
@@ -313,9 +313,9 @@ fn is_by_trip(hold: &Hold) -> bool {
     is_released && hold.ack_delay < DELAYED
 }
 
-/// Adds to the finding that ACKs did not release the second segments, if there were second
+/// Adds to the claim that ACKs did not release the second segments, if there were second
 /// segments.
-fn rule_out_nagle(finding: &mut Claim, held: &Held) {
+fn rule_out_nagle(claim: &mut Claim, held: &Held) {
     let released = held.released();
     let parts = released + held.late + held.eager;
     if parts == 0 {
@@ -329,7 +329,7 @@ fn rule_out_nagle(finding: &mut Claim, held: &Held) {
         &CHANCE
     };
     wording.tell(
-        finding,
+        claim,
         &[
             ("parts", &parts),
             ("released", &released),

@@ -43,7 +43,7 @@ const SIDE_BY_SIDE: &str = "if requests queue (compare single requests with many
                             serve more of them in parallel";
 
 /// Watches servers that answer late, wherever the time passes. If the kernel shows the place,
-/// another finding reports it ([`served`]).
+/// another claim reports it ([`served`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     greetings: Greetings,
@@ -59,18 +59,18 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let greets = self.greetings.finding(case);
+        let greets = self.greetings.claim(case);
         match (self.thinks(case), greets) {
-            (Conclusion::Finding(mut thinks), Some(mut greets)) => {
-                // The same program is late in two ways. Only the finding with the higher cost is
+            (Conclusion::Claim(mut thinks), Some(mut greets)) => {
+                // The same program is late in two ways. Only the claim with the higher cost is
                 // reported.
                 if greets.time.cost.likely > thinks.time.cost.likely {
                     core::mem::swap(&mut *thinks, &mut greets);
                 }
                 thinks.evidence.append(&mut greets.evidence);
-                Conclusion::Finding(thinks)
+                Conclusion::Claim(thinks)
             }
-            (_, Some(greets)) => Conclusion::Finding(Box::new(greets)),
+            (_, Some(greets)) => Conclusion::Claim(Box::new(greets)),
             (thinks, None) => thinks,
         }
     }
@@ -103,7 +103,7 @@ impl Rule {
             }
             Some(ThinkTime::Thinks(tally)) => match served::computes(case) {
                 Some(worked) => Conclusion::Note(computing(worked)),
-                None => Conclusion::Finding(Box::new(finding(case, &tally))),
+                None => Conclusion::Claim(Box::new(claim(case, &tally))),
             },
             Some(ThinkTime::Saturated(remark)) => Conclusion::Note(remark),
             None => Conclusion::Nothing,
@@ -137,32 +137,32 @@ fn is_behind_relay(case: &Case<'_>, tally: &Tally) -> bool {
     case.ledger.is_behind_relay(wait, 1)
 }
 
-fn finding(case: &Case<'_>, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::ServerThink, Owner::Server, case, tally);
-    finding.exemplars = case.gathered.thinking.tally().exemplars();
-    finding.evidence.push(with_the_server(case, tally));
+fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::ServerThink, Owner::Server, case, tally);
+    claim.exemplars = case.gathered.thinking.tally().exemplars();
+    claim.evidence.push(with_the_server(case, tally));
     if let Some(idle) = idle_think(case).filter(|&idle| idle >= NOTABLE) {
         let text = format!(
             "a single request to the idle server waited {} too",
             human(idle)
         );
-        finding
+        claim
             .evidence
             .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     }
-    finding.evidence.extend(served::shown(case));
+    claim.evidence.extend(served::shown(case));
     let handler = if served::is_asleep(case) {
         served::SLEEPERS
     } else {
         PROFILE
     };
     let has_look_alike = !case.gathered.thinking.has_floor() || case.ledger.is_relayed();
-    finding.basis = Basis::new(tally.affected, has_look_alike);
+    claim.basis = Basis::new(tally.affected, has_look_alike);
     if case.has_packets {
-        finding.candidates = candidates::of_server(case);
+        claim.candidates = candidates::of_server(case);
     }
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("saved", &median(&tally.saved)),
             ("others", &if has_look_alike { "" } else { NOBODY_ELSE }),
@@ -170,5 +170,5 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Claim {
             ("change", &one_thread::change_for(case, SIDE_BY_SIDE)),
         ],
     );
-    finding
+    claim
 }

@@ -1,8 +1,8 @@
-//! Settings in the server's configuration that explain findings.
+//! Settings in the server's configuration that explain claims.
 //!
 //! [`table`] has one row for each directive: the causes that it explains, and a test that compares
 //! its effective value with the traffic. A directive alone is no evidence. For example,
-//! `keepalive_requests 10` explains a finding on new connections only if connections were closed
+//! `keepalive_requests 10` explains a claim on new connections only if connections were closed
 //! after ten requests.
 
 mod table;
@@ -145,29 +145,29 @@ pub(super) fn supporting<'a>(
     Some(found.line)
 }
 
-/// Adds the settings that support or contradict the finding. A setting that supports it becomes
+/// Adds the settings that support or contradict the claim. A setting that supports it becomes
 /// evidence, and names the change to make.
 pub(super) fn explained(
     conclusion: Conclusion,
     case: &Case<'_>,
     measured: impl FnOnce() -> Measured,
 ) -> Conclusion {
-    let Conclusion::Finding(mut finding) = conclusion else {
+    let Conclusion::Claim(mut claim) = conclusion else {
         return conclusion;
     };
     if !case.facts.configuration.is_empty() {
-        let statements = on(case, finding.cause, finding.culprit, &measured());
+        let statements = on(case, claim.cause, claim.culprit, &measured());
         let (against, fitting): (Vec<_>, Vec<_>) = statements
             .into_iter()
             .partition(|statement| statement.says == Says::Contradicts);
         for (at, statement) in fitting.iter().enumerate() {
-            statement.support(&mut finding, at);
+            statement.support(&mut claim, at);
         }
         for statement in against.iter().filter(|_| fitting.is_empty()) {
-            statement.contradict(&mut finding);
+            statement.contradict(&mut claim);
         }
     }
-    Conclusion::Finding(finding)
+    Conclusion::Claim(claim)
 }
 
 impl Statement<'_> {
@@ -186,60 +186,60 @@ impl Statement<'_> {
         format!("{} has {}{default}{scope}", line.program, written(line))
     }
 
-    fn support(&self, finding: &mut Claim, at: usize) {
+    fn support(&self, claim: &mut Claim, at: usize) {
         let place = place(self.line);
         let caveat = caveat(self.line).unwrap_or_default();
         let text = format!("{}: {}{caveat}", self.clause(), self.row.effect);
         let location = self.line.set_at.as_ref().map(|_| place.clone());
         let piece = Evidence::circumstance(EvidenceKind::Configuration, text).at(location);
-        finding.evidence.push(piece);
+        claim.evidence.push(piece);
         if !self.row.change.is_empty() {
             let change = self.row.change.replace("{setting}", &written(self.line));
-            self.put(fix(place, change), finding, at);
+            self.put(fix(place, change), claim, at);
         }
     }
 
-    /// Adds the change to the finding. It replaces the general change that names the same directive
+    /// Adds the change to the claim. It replaces the general change that names the same directive
     /// or, if there is none, comes before the others.
-    fn put(&self, change: Fix, finding: &mut Claim, at: usize) {
+    fn put(&self, change: Fix, claim: &mut Claim, at: usize) {
         let name = name(self.line);
-        let general = finding.fix.iter().position(|fix| names(&fix.change, name));
-        match general.and_then(|at| finding.fix.get_mut(at)) {
+        let general = claim.fix.iter().position(|fix| names(&fix.change, name));
+        match general.and_then(|at| claim.fix.get_mut(at)) {
             Some(general) => *general = change,
-            None => finding.fix.insert(at.min(finding.fix.len()), change),
+            None => claim.fix.insert(at.min(claim.fix.len()), change),
         }
     }
 
     /// Records the contradiction, with which the claim is *possible* at most.
-    fn contradict(&self, finding: &mut Claim) {
-        finding.basis.against.push(EvidenceKind::Configuration);
+    fn contradict(&self, claim: &mut Claim) {
+        claim.basis.against.push(EvidenceKind::Configuration);
         let text = format!(
             "; {} ({}), which contradicts this cause",
             self.clause(),
             place(self.line)
         );
-        finding.text.overturned_by += &text;
+        claim.text.overturned_by += &text;
     }
 }
 
-/// Returns the subject's settings that findings propose to change, each with the cause that it
+/// Returns the subject's settings that claims propose to change, each with the cause that it
 /// explains.
 pub(crate) fn accused<'a>(
     facts: &'a Facts,
-    findings: &[Finding],
+    claims: &[Finding],
 ) -> Vec<(&'a ConfigurationLine, Id)> {
     let lines = facts.configuration.iter();
     let lines = lines.filter(|line| line.target == TargetId::Subject);
     let accused = lines.filter_map(|line| {
         let (place, written) = (place(line), written(line));
-        let is_named = |finding: &&Finding| {
-            let mut evidence = finding.evidence.iter();
+        let is_named = |claim: &&Finding| {
+            let mut evidence = claim.evidence.iter();
             let is_evidence = evidence.any(|piece| {
                 piece.kind == EvidenceKind::Configuration && piece.text.contains(&written)
             });
-            is_evidence && finding.fix.iter().any(|fix| fix.r#where == place)
+            is_evidence && claim.fix.iter().any(|fix| fix.r#where == place)
         };
-        Some((line, findings.iter().find(is_named)?.cause))
+        Some((line, claims.iter().find(is_named)?.cause))
     });
     accused.collect()
 }

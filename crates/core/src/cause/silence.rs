@@ -95,8 +95,8 @@ impl Silences {
         Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
     }
 
-    /// Returns a finding that only the silences support; `None` if they do not matter.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
+    /// Returns a claim that only the silences support; `None` if they do not matter.
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let load = case.facts.loads.baseline(case.target?)?;
         let all = u64::try_from(load.latency.sum_ns())
             .unwrap_or(u64::MAX)
@@ -105,19 +105,18 @@ impl Silences {
         if share < evidence::MATERIAL_SHARE {
             return None;
         }
-        let mut finding =
-            evidence::finding(Id::StopTheWorld, Owner::Server, case, &Tally::default());
+        let mut claim = evidence::claim(Id::StopTheWorld, Owner::Server, case, &Tally::default());
         let cost = nanos(self.waited);
-        finding.time.cost_exactly(cost);
-        finding.time.wall_ns = nanos(self.lengths.iter().sum());
-        finding.time.whole_ns = all;
-        finding.affected = Affected {
+        claim.time.cost_exactly(cost);
+        claim.time.wall_ns = nanos(self.lengths.iter().sum());
+        claim.time.whole_ns = all;
+        claim.affected = Affected {
             exchanges: self.requests,
             of: load.whole(),
         };
-        finding.time.predicted = None;
-        finding.evidence.push(self.evidence(case));
-        finding.text.summary = format!(
+        claim.time.predicted = None;
+        claim.evidence.push(self.evidence(case));
+        claim.text.summary = format!(
             "The whole server stalls at times, for {}, {} {}; {} of {} affected, {} of all their \
              time. All connections wait together and resume together.",
             typical(&self.lengths),
@@ -129,9 +128,9 @@ impl Silences {
             },
             self.requests,
             counted(load.whole(), "request was", "requests were"),
-            percent(finding.time.share()),
+            percent(claim.time.share()),
         );
-        Some(finding)
+        Some(claim)
     }
 }
 

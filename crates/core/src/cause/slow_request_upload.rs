@@ -57,20 +57,20 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
+        let mut claim = evidence::claim(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
             "{} paused for {} (median) between two parts, although nothing held the second part \
              back",
             counted(tally.affected, "request", "requests"),
             median(&tally.saved),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.basis = Basis::new(tally.affected, false);
-        WORDING.tell(&mut finding, &[("saved", &median(&tally.saved))]);
-        Conclusion::Finding(Box::new(finding))
+        claim.basis = Basis::new(tally.affected, false);
+        WORDING.tell(&mut claim, &[("saved", &median(&tally.saved))]);
+        Conclusion::Claim(Box::new(claim))
     }
 }

@@ -76,13 +76,13 @@ impl Kind for Starting {
         (SEEN, if is_older { &OLDER } else { &WORDING })
     }
 
-    fn complete(finding: &mut Claim, _: &Case<'_>, worst: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery) {
         let (first, most) = (worst.in_flight.first, worst.in_flight.most);
         if most > first {
             let (first, most) = (bytes(first), bytes(most));
             let because = format!("the window began with {first} and grew to {most}");
             let grew = ruled_out(Id::LowCongestionWindow, because);
-            finding.ruled_out.push(grew);
+            claim.ruled_out.push(grew);
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// Minimum number of affected messages for a finding. It is lower than for other causes,
+    /// Minimum number of affected messages for a claim. It is lower than for other causes,
     /// because few messages follow an idle period. Each of them shows that its connection had a
     /// larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;

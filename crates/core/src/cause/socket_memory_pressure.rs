@@ -70,14 +70,14 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, tally, turns.turns)))
+        Conclusion::Claim(Box::new(self.claim(case, tally, turns.turns)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Claim {
-        let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
-        finding.exemplars = case.ledger.latency.slowest.exemplars();
+    fn claim(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Claim {
+        let mut claim = evidence::claim(Id::SocketMemoryPressure, Owner::Server, case, tally);
+        claim.exemplars = case.ledger.latency.slowest.exemplars();
         let seen = format!(
             "its kernel dropped parts of {} of {} because their sockets had no memory, after its \
              device had received them; the requests were complete {} (median) after that",
@@ -85,7 +85,7 @@ impl Rule {
             counted(watched, "request", "requests"),
             median(&tally.saved),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::KernelTrace, seen)
                 .count(tally.affected)
                 .median(&tally.saved),
@@ -100,14 +100,14 @@ impl Rule {
             } else {
                 Evidence::circumstance(EvidenceKind::Wire, again)
             };
-            finding.evidence.push(again.count(self.repeated));
+            claim.evidence.push(again.count(self.repeated));
         }
-        finding.basis = Basis::new(tally.affected, false);
+        claim.basis = Basis::new(tally.affected, false);
         let mean = tally.saved.mean().unwrap_or_default();
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[("saved", &median(&tally.saved)), ("mean", &human(mean))],
         );
-        finding
+        claim
     }
 }

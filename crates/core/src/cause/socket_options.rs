@@ -1,7 +1,7 @@
-//! Options of sockets that explain findings: the traced system calls that set them, and the state
+//! Options of sockets that explain claims: the traced system calls that set them, and the state
 //! of listeners.
 //!
-//! A call is compared with the finding: TCP_NODELAY that was set before the first data contradicts
+//! A call is compared with the claim: TCP_NODELAY that was set before the first data contradicts
 //! Nagle's algorithm, one that was never set is part of the mechanism.
 
 mod listener;
@@ -23,7 +23,7 @@ const MOST: f64 = 0.9;
 /// late: nginx sets it after the first response.
 const AT_FIRST: u64 = 2;
 
-/// Evidence from the traced calls, and its effect on a finding.
+/// Evidence from the traced calls, and its effect on a claim.
 struct Statement {
     text: String,
     says: Says,
@@ -34,7 +34,7 @@ struct Statement {
     advice: Advice,
 }
 
-/// The effect of a statement on the finding's general advice.
+/// The effect of a statement on the claim's general advice.
 enum Advice {
     Keep,
     /// Removes the advice that names this option: the calls show that it would change nothing.
@@ -43,18 +43,18 @@ enum Advice {
     Replace(&'static str, String, String),
 }
 
-/// Adds what the traced calls say on a finding.
+/// Adds what the traced calls say on a claim.
 pub(super) fn explained(conclusion: Conclusion, case: &Case<'_>) -> Conclusion {
-    let Conclusion::Finding(mut finding) = conclusion else {
+    let Conclusion::Claim(mut claim) = conclusion else {
         return conclusion;
     };
-    if let Some(statement) = statement(&finding, case) {
+    if let Some(statement) = statement(&claim, case) {
         match statement.says {
-            Says::Contradicts => statement.contradict(&mut finding),
-            _ => statement.support(&mut finding),
+            Says::Contradicts => statement.contradict(&mut claim),
+            _ => statement.support(&mut claim),
         }
     }
-    Conclusion::Finding(finding)
+    Conclusion::Claim(claim)
 }
 
 /// Returns true if calls show that the end has TCP_NODELAY before its first data.
@@ -66,8 +66,8 @@ pub(super) fn has_nodelay(case: &Case<'_>, side: Side) -> bool {
     of.is_some_and(|of| is_most(of.in_time(), &of))
 }
 
-fn statement(finding: &Claim, case: &Case<'_>) -> Option<Statement> {
-    let side = match finding.culprit {
+fn statement(claim: &Claim, case: &Case<'_>) -> Option<Statement> {
+    let side = match claim.culprit {
         Owner::Server => Side::Server,
         Owner::Client => Side::Client,
         _ => return None,
@@ -77,9 +77,9 @@ fn statement(finding: &Claim, case: &Case<'_>) -> Option<Statement> {
         Some((option, of))
     };
     let listening = || case.facts.calls.listener(case.endpoint);
-    match finding.cause {
+    match claim.cause {
         Id::NagleDelayedAck | Id::NagleDelayedAckRequest | Id::NagleRoundTrip => {
-            let affected = finding.affected.exchanges;
+            let affected = claim.affected.exchanges;
             Some(no_delay(&uses(SocketOption::NoDelay)?.1, side, affected))
         }
         Id::CorkHold => Some(cork(&uses(SocketOption::Cork)?.1)),
@@ -216,7 +216,7 @@ fn cork(of: &Use) -> Statement {
 }
 
 /// Returns the statement on a buffer or window that a program limits. `is_all` is true if the limit
-/// alone explains the finding.
+/// alone explains the claim.
 fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
     let (program, all, name) = (&of.program, connections(of), option.name());
     if of.set() == 0 {
@@ -281,7 +281,7 @@ impl Statement {
         }
     }
 
-    /// Returns a statement that contradicts the finding.
+    /// Returns a statement that contradicts the claim.
     fn against(text: String, count: u64) -> Self {
         Self {
             says: Says::Contradicts,
@@ -289,28 +289,28 @@ impl Statement {
         }
     }
 
-    fn support(self, finding: &mut Claim) {
+    fn support(self, claim: &mut Claim) {
         let kind = EvidenceKind::ForeignSocket;
         let piece = if self.shows_mechanism {
             Evidence::mechanism(kind, self.text)
         } else {
             Evidence::circumstance(kind, self.text)
         };
-        finding.evidence.push(piece.count(self.count));
-        self.advice.apply(finding);
+        claim.evidence.push(piece.count(self.count));
+        self.advice.apply(claim);
     }
 
-    /// Removes the finding's certainty.
-    fn contradict(self, finding: &mut Claim) {
-        finding.basis.against.push(EvidenceKind::ForeignSocket);
-        finding.text.overturned_by += &format!("; {}, which contradicts it", self.text);
+    /// Removes the claim's certainty.
+    fn contradict(self, claim: &mut Claim) {
+        claim.basis.against.push(EvidenceKind::ForeignSocket);
+        claim.text.overturned_by += &format!("; {}, which contradicts it", self.text);
     }
 }
 
 impl Advice {
-    fn apply(self, finding: &mut Claim) {
+    fn apply(self, claim: &mut Claim) {
         // The line of a configuration file is better advice than the call that follows from it.
-        let is_configured = finding
+        let is_configured = claim
             .evidence
             .iter()
             .any(|piece| piece.kind == EvidenceKind::Configuration);
@@ -318,17 +318,17 @@ impl Advice {
             Self::Keep => {}
             Self::Drop(option) => {
                 let is_other = |fix: &Fix| !names(&fix.change, option);
-                if finding.fix.iter().any(is_other) {
-                    finding.fix.retain(is_other);
+                if claim.fix.iter().any(is_other) {
+                    claim.fix.retain(is_other);
                 }
             }
             Self::Replace(..) if is_configured => {}
             Self::Replace(option, place, change) => {
                 let change = fix(place, change);
-                let mut general = finding.fix.iter_mut();
+                let mut general = claim.fix.iter_mut();
                 match general.find(|fix| names(&fix.change, option)) {
                     Some(general) => *general = change,
-                    None => finding.fix.insert(0, change),
+                    None => claim.fix.insert(0, change),
                 }
             }
         }

@@ -52,9 +52,9 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
+        let found = served::claim(Id::SocketQueueDwell, case, |place| place == Place::Unread);
         found
-            .map(|(finding, _)| told(finding, case))
+            .map(|(claim, _)| told(claim, case))
             .or_else(|| blocked(case))
             .into()
     }
@@ -67,11 +67,11 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding on requests that wait at times because the program works on another one.
+/// Returns the claim on requests that wait at times because the program works on another one.
 fn blocked(case: &Case<'_>) -> Option<Claim> {
     let (stalls, tally, stood) = case.rhythm.blocked(case)?;
-    let mut finding = evidence::finding(Id::SocketQueueDwell, Owner::Server, case, &tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+    let mut claim = evidence::claim(Id::SocketQueueDwell, Owner::Server, case, &tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
     lengths.sort_unstable();
     let length = typical(&lengths);
@@ -80,11 +80,11 @@ fn blocked(case: &Case<'_>) -> Option<Claim> {
          moments of each other",
         times(stalls.len()),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(stalls.len() as u64)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     let text = format!(
         "in {} of these times its kernel saw one thread at a request that it had read, and {} \
@@ -92,13 +92,13 @@ fn blocked(case: &Case<'_>) -> Option<Claim> {
         stood.blocked,
         counted(stood.unread, "request", "requests"),
     );
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread));
-    finding.basis = Basis::new(tally.affected, false);
-    let affected = finding.affected;
+    claim.basis = Basis::new(tally.affected, false);
+    let affected = claim.affected;
     BLOCKED.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("length", &length),
             ("times", &times(stalls.len())),
@@ -107,11 +107,11 @@ fn blocked(case: &Case<'_>) -> Option<Claim> {
             ("change", &one_thread::change_for(case, MORE_WORKERS)),
         ],
     );
-    Some(finding)
+    Some(claim)
 }
 
-fn told(mut finding: Claim, case: &Case<'_>) -> Claim {
+fn told(mut claim: Claim, case: &Case<'_>) -> Claim {
     let change = one_thread::change_for(case, MORE_WORKERS);
-    WORDING.tell(&mut finding, &[("change", &change)]);
-    finding
+    WORDING.tell(&mut claim, &[("change", &change)]);
+    claim
 }

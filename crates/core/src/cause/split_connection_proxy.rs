@@ -45,20 +45,18 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::IsFar]) {
-            Some((upstream, _, tally)) => {
-                Conclusion::Finding(Box::new(finding(case, upstream, tally)))
-            }
+            Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
             None => Conclusion::Nothing,
         }
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     // Without the proxy, the distance would be the same.
-    finding.time.cost.low = 0;
-    finding.time.predicted = None;
+    claim.time.cost.low = 0;
+    claim.time.predicted = None;
     let behind = upstream.endpoint;
     let (near, far) = (
         human(round_trip(case)),
@@ -69,15 +67,15 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
          and {near} between client and proxy",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("near", &near),
             ("behind", &behind),
@@ -85,5 +83,5 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
             ("saved", &median(&tally.saved)),
         ],
     );
-    finding
+    claim
 }

@@ -56,7 +56,7 @@ impl super::Rule for Rule {
         if left > 0 && !losses.are_taken_back() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, tally);
+        let mut claim = evidence::claim(Id::SpuriousRetransmission, Owner::Path, case, tally);
         let untold = match left {
             0 => String::new(),
             _ => format!(
@@ -68,14 +68,14 @@ impl super::Rule for Rule {
             "{} retransmitted although they had arrived{untold}",
             counted(resent, "segment was", "segments were")
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(resent)
                 .packets(seen.resent_packets()),
         );
-        finding.basis = Basis::new(resent, false);
+        claim.basis = Basis::new(resent, false);
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 (
                     "saved",
@@ -84,6 +84,6 @@ impl super::Rule for Rule {
                 ("affected", &tally.affected),
             ],
         );
-        Conclusion::Finding(Box::new(finding))
+        Conclusion::Claim(Box::new(claim))
     }
 }

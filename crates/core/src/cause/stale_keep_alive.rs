@@ -55,7 +55,7 @@ const MAX_INSTANTS: usize = 4096;
 const SOONEST: Duration = Duration::from_millis(100);
 /// Maximum time until the client's next connection. A later connection has another reason.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// Minimum number of failed requests for a finding.
+/// Minimum number of failed requests for a claim.
 const REPEATS: u64 = 2;
 
 /// Watches requests on connections that had been idle and turned out to be dead. The request is
@@ -133,7 +133,7 @@ impl super::Rule for Rule {
         if self.tally.affected < REPEATS {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 
     fn measured(&self, _: &Case<'_>) -> Measured {
@@ -182,9 +182,9 @@ impl Rule {
         }
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let culprit = self.culprit();
-        let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
+        let mut claim = evidence::claim(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each request must be sent again on a new connection. If a RST was captured where it was
         // sent, its way to the client is added.
         let trip = case.round_trip().unwrap_or_default();
@@ -197,12 +197,12 @@ impl Rule {
         let patience = self.patience();
         let waited = u64::try_from(patience.sum_ns()).unwrap_or(u64::MAX);
         let again = nanos(trip * times(self.tally.affected) + unseen).saturating_add(waited);
-        for cost in [&mut finding.time.cost.likely, &mut finding.time.cost.high] {
+        for cost in [&mut claim.time.cost.likely, &mut claim.time.cost.high] {
             *cost = cost.saturating_add(again);
         }
-        finding.time.whole_ns = case.ledger.total().saturating_add(finding.time.cost.likely);
-        finding.time.predicted = None;
-        finding.affected = Affected {
+        claim.time.whole_ns = case.ledger.total().saturating_add(claim.time.cost.likely);
+        claim.time.predicted = None;
+        claim.affected = Affected {
             exchanges: self.tally.affected,
             of: case.ledger.counts.count + case.ledger.counts.errors + case.ledger.counts.timeouts,
         };
@@ -222,14 +222,14 @@ impl Rule {
             self.ends().join(", "),
             alive.unwrap_or_default(),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .median(lost),
         );
-        finding.basis = Basis::new(self.tally.affected, false);
+        claim.basis = Basis::new(self.tally.affected, false);
         WORDING.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("idle", &idle),
                 (
@@ -242,7 +242,7 @@ impl Rule {
                 ("lost", &human(lost.quantile(0.5).unwrap_or_default())),
             ],
         );
-        finding
+        claim
     }
 }
 

@@ -155,7 +155,7 @@ impl Starved {
         self.forget();
     }
 
-    /// Returns true if there is a [`Starved::finding`].
+    /// Returns true if there is a [`Starved::claim`].
     pub(super) fn is_shown(&self, case: &Case<'_>) -> bool {
         self.passed_over(case).is_some()
     }
@@ -199,10 +199,10 @@ impl Starved {
         (is_most && case.ledger.whole() >= LEAST_SERVED).then_some(found)
     }
 
-    /// Returns the finding, if other requests were answered during the waits.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Claim> {
+    /// Returns the claim, if other requests were answered during the waits.
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let passed_over = self.passed_over(case)?;
-        let mut finding = charged(case, &passed_over);
+        let mut claim = charged(case, &passed_over);
         let left = passed_over.waits.len();
         let wait = human(quantile(&passed_over.waits, 0.5));
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
@@ -213,19 +213,19 @@ impl Starved {
             counted(case.ledger.whole(), "request", "requests"),
             human(usual),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(case.timed_by(), text)
                 .count(left as u64)
                 .packets(&self.packets),
         );
-        finding.basis = Basis::new(left as u64, false);
+        claim.basis = Basis::new(left as u64, false);
         let fate = if passed_over.answered * 2 > left {
             format!("waited {wait} (median) for their first answer")
         } else {
             "were not served at all".to_owned()
         };
-        WORDING.tell(&mut finding, &[("left", &left), ("fate", &fate)]);
-        Some(finding)
+        WORDING.tell(&mut claim, &[("left", &left), ("fate", &fate)]);
+        Some(claim)
     }
 }
 
@@ -236,22 +236,22 @@ pub(super) fn passed_over<'a>(case: &Case<'a>) -> Option<&'a Starved> {
     (case.rhythm.claim(case).is_none() && starved.is_shown(case)).then_some(starved)
 }
 
-/// Returns a finding whose cost is the sum of the waits.
+/// Returns a claim whose cost is the sum of the waits.
 fn charged(case: &Case<'_>, passed_over: &PassedOver) -> Claim {
     let none = Tally::default();
-    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
+    let mut claim = evidence::claim(Id::WorkerSaturation, Owner::Server, case, &none);
     let waits = &passed_over.waits;
     let cost = nanos(waits.iter().sum());
     let (uncounted, beyond) = passed_over.uncounted;
-    finding.time.cost_exactly(cost);
-    finding.time.wall_ns = waits.last().copied().map_or(0, nanos);
-    finding.time.whole_ns = case.ledger.total().saturating_add(nanos(beyond));
-    finding.time.predicted = None;
-    finding.affected = Affected {
+    claim.time.cost_exactly(cost);
+    claim.time.wall_ns = waits.last().copied().map_or(0, nanos);
+    claim.time.whole_ns = case.ledger.total().saturating_add(nanos(beyond));
+    claim.time.predicted = None;
+    claim.affected = Affected {
         exchanges: waits.len() as u64,
         of: case.ledger.latency.all.count() + uncounted,
     };
-    finding
+    claim
 }
 
 /// Returns the number of the time slice that contains `at`.

@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{Candidate, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -69,12 +69,12 @@ impl super::Rule for Rule {
         match case.rhythm.claim(case) {
             _ if lacks_processors(case) => Conclusion::Nothing,
             Some((Nature::Stops(stalls), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, stalls, tally)))
+                Conclusion::Claim(Box::new(claim(case, stalls, tally)))
             }
             Some(_) => Conclusion::Nothing,
             None if case.rhythm.has_run(case) => Conclusion::Nothing,
             None => Silences::of(case)
-                .and_then(|silences| Some(told(silences.finding(case)?, case)))
+                .and_then(|silences| Some(told(silences.claim(case)?, case)))
                 .into(),
         }
     }
@@ -103,9 +103,23 @@ fn shown(stood: Stood) -> Evidence {
     Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)
 }
 
-fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::StopTheWorld, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+/// Returns the candidate for requests that wait together for something behind the server.
+fn shared() -> Candidate {
+    Candidate {
+        cause: Id::DownstreamWait,
+        because: "all requests may wait for one thing behind the server: a lock in a database, a \
+                  pool, a resolver"
+            .to_owned(),
+        decided_by:
+            "lagtrace watch on the server: a stop leaves requests unread, and threads that \
+                     wait for something have read theirs"
+                .to_owned(),
+    }
+}
+
+fn claim(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::StopTheWorld, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
     lengths.sort_unstable();
     let length = typical(&lengths);
@@ -121,40 +135,48 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
         ),
         if stalls.len() > 1 { " (mean)" } else { "" },
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(stalls.len() as u64)
             .median(&tally.saved)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     let stood = case
         .rhythm
         .stood(stalls, case)
         .filter(|stood| stood.is_shown());
-    finding.evidence.extend(stood.map(shown));
+    // Requests that share one thing behind the server, such as a lock in a database, wait together
+    // too, and have been read.
+    let may_be_shared = stood.is_none();
+    claim.evidence.extend(stood.map(shown));
+    claim.candidates.extend(may_be_shared.then(shared));
     let silences = Silences::of(case);
     let before = silences.as_ref().map_or(0, |silences| silences.count);
-    finding
+    // Our own sockets show the same as packets, at other times.
+    claim
         .evidence
-        .extend(silences.as_ref().map(|silences| silences.evidence(case)));
+        .extend(silences.as_ref().map(|silences| Evidence {
+            shows_mechanism: false,
+            ..silences.evidence(case)
+        }));
     // Any host may stall once or twice.
     let is_rare = stalls.len() + before < OCCASIONS;
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, may_be_shared);
     if is_rare {
-        finding.basis.cap(Ceiling::Rare);
+        claim.basis.cap(Ceiling::Rare);
     }
     if let Some(shortest) = lengths.first().filter(|&&shortest| shortest > QUOTA_PERIOD) {
         LONG.tell(
-            &mut finding,
+            &mut claim,
             &[
                 ("period", &human(QUOTA_PERIOD)),
                 ("shortest", &human(*shortest)),
             ],
         );
     }
-    let affected = finding.affected;
+    let affected = claim.affected;
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("length", &length),
             ("times", &times(stalls.len())),
@@ -163,13 +185,13 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
             ("change", &change(case)),
         ],
     );
-    finding
+    claim
 }
 
-/// Adds the texts that a finding on silences does not have yet.
-fn told(mut finding: Claim, case: &Case<'_>) -> Claim {
-    OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
-    finding
+/// Adds the texts that a claim on silences does not have yet.
+fn told(mut claim: Claim, case: &Case<'_>) -> Claim {
+    OF_SILENCES.tell(&mut claim, &[("change", &change(case))]);
+    claim
 }
 
 /// Returns the change to make in the server's program.

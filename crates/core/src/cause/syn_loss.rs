@@ -97,7 +97,7 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum share of connections with a lost SYN for a finding, unless they are a large part of the
+/// Minimum share of connections with a lost SYN for a claim, unless they are a large part of the
 /// time.
 const SHARE: f64 = 0.01;
 
@@ -178,7 +178,7 @@ impl super::Rule for Rule {
         if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, probed)))
+        Conclusion::Claim(Box::new(self.claim(case, probed)))
     }
 }
 
@@ -238,11 +238,11 @@ impl Rule {
         }
     }
 
-    fn tell(&self, finding: &mut Claim, culprit: Owner) {
+    fn tell(&self, claim: &mut Claim, culprit: Owner) {
         let late = self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1));
         let odd = self.repeated as f64 / self.established.max(1) as f64;
         self.wording(culprit).tell(
-            finding,
+            claim,
             &[
                 ("odd", &percent(odd)),
                 ("late", &human(late)),
@@ -253,15 +253,15 @@ impl Rule {
         );
     }
 
-    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Claim {
+    fn claim(&self, case: &Case<'_>, probed: Option<Evidence>) -> Claim {
         let culprit = self.culprit();
-        let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
+        let mut claim = evidence::bare_claim(Id::SynLoss, culprit, case);
         let cost = self.lost_ns();
-        finding.unit = Unit::Connections;
-        finding.time.cost_exactly(cost);
-        finding.time.wall_ns = cost;
-        finding.time.whole_ns = whole_with_setup(case, cost);
-        finding.affected = Affected {
+        claim.unit = Unit::Connections;
+        claim.time.cost_exactly(cost);
+        claim.time.wall_ns = cost;
+        claim.time.whole_ns = whole_with_setup(case, cost);
+        claim.affected = Affected {
             exchanges: self.repeated + self.given_up.count(),
             of: self.attempts(),
         };
@@ -272,17 +272,17 @@ impl Rule {
                 counted(self.established, "connection was", "connections were"),
                 evidence::median(&self.lost),
             );
-            finding.evidence.push(
+            claim.evidence.push(
                 Evidence::mechanism(EvidenceKind::Wire, text)
                     .count(self.repeated)
                     .median(&self.lost)
                     .packets(&self.packets),
             );
         }
-        finding.evidence.extend(self.silence());
+        claim.evidence.extend(self.silence());
         // Probes show the same as packets: a SYN that was repeated, and not why.
         let is_same = self.repeated > 0;
-        finding.evidence.extend(probed.map(|probed| Evidence {
+        claim.evidence.extend(probed.map(|probed| Evidence {
             shows_mechanism: !is_same,
             ..probed
         }));
@@ -290,13 +290,13 @@ impl Rule {
         let is_inferred = culprit == Owner::Path && !self.is_most(self.missed);
         let only_syns = self.only_syns(case).filter(|_| is_inferred);
         let is_rare = self.repeated * 20 < self.established;
-        finding.basis = Basis::new(self.repeated, is_rare || only_syns.is_some());
-        finding.evidence.extend(only_syns);
+        claim.basis = Basis::new(self.repeated, is_rare || only_syns.is_some());
+        claim.evidence.extend(only_syns);
         if culprit == Owner::Server {
-            finding.evidence.push(self.unanswered());
+            claim.evidence.push(self.unanswered());
         }
-        self.tell(&mut finding, culprit);
-        finding
+        self.tell(&mut claim, culprit);
+        claim
     }
 
     /// Returns the evidence that a path that loses SYNs this often does not lose other segments:

@@ -71,15 +71,15 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         match case.why_syns_repeat() {
-            Why::SynQueue { room } => Conclusion::Finding(Box::new(self.finding(case, room))),
+            Why::SynQueue { room } => Conclusion::Claim(Box::new(self.claim(case, room))),
             _ => Conclusion::Nothing,
         }
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, room: usize) -> Claim {
-        let mut finding = self.delays.finding(Id::SynQueueFull, Owner::Server, case);
+    fn claim(&self, case: &Case<'_>, room: usize) -> Claim {
+        let mut claim = self.delays.claim(Id::SynQueueFull, Owner::Server, case);
         let text = format!(
             "{} had to retransmit their SYN and were {} (median) late: SYNs were ignored whenever \
              {} pending, and answered whenever fewer were",
@@ -87,15 +87,15 @@ impl Rule {
             self.delays.median(),
             counted(room as u64, "handshake was", "handshakes were"),
         );
-        finding.evidence.push(self.delays.evidence(text));
+        claim.evidence.push(self.delays.evidence(text));
         if self.cookies > 0 {
             let text = format!("{} SYN/ACKs were cookies, without options", self.cookies);
-            finding
+            claim
                 .evidence
                 .push(Evidence::circumstance(EvidenceKind::Wire, text).count(self.cookies));
         }
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[("room", &room)]);
-        finding
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[("room", &room)]);
+        claim
     }
 }

@@ -129,7 +129,7 @@ impl Thinking {
     /// Returns the think time that no other rule explains; `None` if it does not matter. Requests
     /// of lagtrace's own load that queue at the server are still included.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        // Time with a finding of its own is not reported twice.
+        // Time with a claim of its own is not reported twice.
         let rest = case
             .rhythm
             .claim(case)

@@ -66,13 +66,13 @@ impl super::Rule for Rule {
         if self.delays.count() == 0 || !matters {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::TimeWaitClash, Owner::Client, case);
         let never = match self.given_up {
             0 => String::new(),
             given_up => format!("; {} never succeeded", count(given_up)),
@@ -87,9 +87,9 @@ impl Rule {
             self.delays.count(),
             counted(case.ledger.setups.count, "SYN was", "SYNs were"),
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.basis = Basis::new(self.delays.count(), false);
-        WORDING.tell(&mut finding, &[]);
-        finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.basis = Basis::new(self.delays.count(), false);
+        WORDING.tell(&mut claim, &[]);
+        claim
     }
 }

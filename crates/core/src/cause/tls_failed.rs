@@ -97,22 +97,22 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.failures.conclude(case, &KIND, |finding| {
+        self.failures.conclude(case, &KIND, |claim| {
             let met = Attempts::of(case).filter(|met| !met.has_response());
             let most = self.alerts.iter().max_by_key(|&(_, count)| count);
             match (met.filter(Attempts::has_failed_tls), most) {
                 (None, Some((alert, _))) => {
                     let (wording, culprit) = alerts::wording(alert);
-                    finding.culprit = culprit;
+                    claim.culprit = culprit;
                     let who = match alert.by {
                         Side::Client => "client",
                         Side::Server => "server",
                     };
                     let name = alerts::name(alert);
-                    finding.text.title = format!("The {who} ends TLS handshakes with {name}");
-                    wording.tell(finding, &[("who", &who), ("alert", &name)]);
+                    claim.text.title = format!("The {who} ends TLS handshakes with {name}");
+                    wording.tell(claim, &[("who", &who), ("alert", &name)]);
                 }
-                (met, _) => wording(&met.unwrap_or_default()).tell(finding, &[]),
+                (met, _) => wording(&met.unwrap_or_default()).tell(claim, &[]),
             }
         })
     }

@@ -91,7 +91,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.secured
             .is_material(case)
-            .then(|| self.finding(case))
+            .then(|| self.claim(case))
             .into()
     }
 }
@@ -105,11 +105,11 @@ fn stalled(handshake: &Handshake) -> Option<&Leg> {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
-        let mut finding = self
+        let mut claim = self
             .secured
-            .finding(Id::TlsLargeCertificate, Owner::Server, case);
+            .claim(Id::TlsLargeCertificate, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let bytes = nanos(self.bytes.quantile(0.5).unwrap_or_default());
         let text = format!(
@@ -120,14 +120,14 @@ impl Rule {
             case.gathered.bearing.handshakes,
             counted(bytes, "byte", "bytes"),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        finding.basis = Basis::new(tally.affected, false);
-        WORDING.tell(&mut finding, &[("bytes", &count(bytes)), ("stall", &stall)]);
-        finding
+        claim.basis = Basis::new(tally.affected, false);
+        WORDING.tell(&mut claim, &[("bytes", &count(bytes)), ("stall", &stall)]);
+        claim
     }
 }

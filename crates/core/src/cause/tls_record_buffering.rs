@@ -76,7 +76,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.secured
             .is_material(case)
-            .then(|| self.finding(case))
+            .then(|| self.claim(case))
             .into()
     }
 
@@ -100,11 +100,11 @@ fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
-        let mut finding = self
+        let mut claim = self
             .secured
-            .finding(Id::TlsRecordBuffering, Owner::Server, case);
+            .claim(Id::TlsRecordBuffering, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} the first TLS record (at most {}) was complete only {stall} (median) after its \
@@ -112,7 +112,7 @@ impl Rule {
             counted(tally.affected, "response", "responses"),
             counted(self.longest, "byte", "bytes"),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
@@ -123,8 +123,8 @@ impl Rule {
                         .unwrap_or_default(),
                 ),
         );
-        finding.basis = Basis::new(tally.affected, false);
-        WORDING.tell(&mut finding, &[("stall", &stall)]);
-        finding
+        claim.basis = Basis::new(tally.affected, false);
+        WORDING.tell(&mut claim, &[("stall", &stall)]);
+        claim
     }
 }

@@ -48,7 +48,7 @@ const SHARE: f64 = 0.5;
 
 /// Watches clients that have received the server's flight and do not continue. Meanwhile, the same
 /// host fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. If the
-/// capture contains no such fetch, the pause is the client's own work, and there is no finding. A
+/// capture contains no such fetch, the pause is the client's own work, and there is no claim. A
 /// fetch that began before the certificates came is not for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -93,7 +93,7 @@ impl super::Rule for Rule {
         let fetched = self.pauses.enclosing(case.fetches);
         let is_shown = fetched > 0 && fetched as f64 >= self.pauses.count() as f64 * SHARE;
         (is_shown && self.secured.is_material(case))
-            .then(|| self.finding(case, fetched))
+            .then(|| self.claim(case, fetched))
             .into()
     }
 }
@@ -121,11 +121,11 @@ fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>, fetched: u64) -> Claim {
+    fn claim(&self, case: &Case<'_>, fetched: u64) -> Claim {
         let tally = &self.secured.tally;
-        let mut finding = self
+        let mut claim = self
             .secured
-            .finding(Id::TlsRevocationFetch, Owner::Client, case);
+            .claim(Id::TlsRevocationFetch, Owner::Client, case);
         let pause = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the client had the server's certificates and went on {pause} \
@@ -133,14 +133,14 @@ impl Rule {
              a revocation list or an issuer's certificate",
             tally.affected, case.gathered.bearing.handshakes,
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(fetched)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        finding.basis = Basis::new(fetched, false);
-        WORDING.tell(&mut finding, &[("pause", &pause)]);
-        finding
+        claim.basis = Basis::new(fetched, false);
+        WORDING.tell(&mut claim, &[("pause", &pause)]);
+        claim
     }
 }

@@ -160,7 +160,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.secured
             .is_material(case)
-            .then(|| self.finding(case))
+            .then(|| self.claim(case))
             .into()
     }
 
@@ -241,11 +241,9 @@ impl Rule {
         self.is_servers_limit() && self.offered == 0 && !is_refused
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
-        let mut finding = self
-            .secured
-            .finding(Id::TlsRoundTrips, self.culprit(), case);
+        let mut claim = self.secured.claim(Id::TlsRoundTrips, self.culprit(), case);
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let handshakes = case.gathered.bearing.handshakes;
         let text = format!(
@@ -258,19 +256,19 @@ impl Rule {
             ),
             self.reasons().join(", "),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         let is_apart = self.is_untold() || self.is_limited_twice();
-        finding.basis = Basis::new(tally.affected, is_apart);
+        claim.basis = Basis::new(tally.affected, is_apart);
         for change in self.changes() {
-            change.tell(&mut finding, &[]);
+            change.tell(&mut claim, &[]);
         }
-        WORDING.tell(&mut finding, &[("extra", &extra)]);
-        finding
+        WORDING.tell(&mut claim, &[("extra", &extra)]);
+        claim
     }
 
     /// Returns one phrase for each reason for another round trip, with its number of handshakes.

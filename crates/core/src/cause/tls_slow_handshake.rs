@@ -171,7 +171,7 @@ impl super::Rule for Rule {
         (is_servers
             && self.secured.is_material(case)
             && (!is_slow_at_large || Idle::of(case).is_some()))
-        .then(|| self.finding(case))
+        .then(|| self.claim(case))
         .into()
     }
 }
@@ -191,11 +191,11 @@ fn is_unsteady(case: &Case<'_>) -> bool {
 }
 
 impl Rule {
-    /// Returns the finding from the timestamps of our own load, if packets were not captured.
+    /// Returns the claim from the timestamps of our own load, if packets were not captured.
     fn own_finding(&self, case: &Case<'_>) -> Option<Claim> {
         let idle = Idle::of(case).filter(|_| self.own.is_material(case))?;
         let tally = &self.own.tally;
-        let mut finding = self.own.finding(Id::TlsSlowHandshake, Owner::Server, case);
+        let mut claim = self.own.claim(Id::TlsSlowHandshake, Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of lagtrace's own load took {think} (median) longer than their round trips; with \
@@ -205,25 +205,25 @@ impl Rule {
             human(idle.handshake),
             human(idle.request),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::OwnSocket, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.basis = Basis::new(tally.affected, false);
+        claim.basis = Basis::new(tally.affected, false);
         let transport = case.facts.loads.transports.get(&case.target?);
         let tls = transport.and_then(|transport| transport.tls.as_ref());
         let is_resumed = tls.is_some_and(|tls| tls.resumed.count() > tls.full.count());
         let wording = if is_resumed { &RESUMED } else { &WORDING };
-        wording.tell(&mut finding, &[("think", &think)]);
-        Some(finding)
+        wording.tell(&mut claim, &[("think", &think)]);
+        Some(claim)
     }
 
-    fn finding(&self, case: &Case<'_>) -> Claim {
+    fn claim(&self, case: &Case<'_>) -> Claim {
         let tally = &self.secured.tally;
-        let mut finding = self
+        let mut claim = self
             .secured
-            .finding(Id::TlsSlowHandshake, Owner::Server, case);
+            .claim(Id::TlsSlowHandshake, Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the server answered {think} (median) after it had the \
@@ -232,7 +232,7 @@ impl Rule {
             case.gathered.bearing.handshakes,
             human(self.thinks.quantile(0.5).unwrap_or_default()),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
@@ -241,13 +241,13 @@ impl Rule {
         // If a relay acknowledges in the server's place, the capture does not show the path from
         // the relay to the server.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
-        finding.basis = Basis::new(tally.affected, is_apart);
+        claim.basis = Basis::new(tally.affected, is_apart);
         let wording = if self.resumed * 2 > tally.affected {
             &RESUMED
         } else {
             &WORDING
         };
-        wording.tell(&mut finding, &[("think", &think)]);
-        finding
+        wording.tell(&mut claim, &[("think", &think)]);
+        claim
     }
 }

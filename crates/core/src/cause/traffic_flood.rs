@@ -67,13 +67,13 @@ impl super::Rule for Rule {
         if !self.delays.is_material(case) || !is_flood() {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Claim(Box::new(self.claim(case)))
     }
 }
 
 impl Rule {
-    fn finding(&self, case: &Case<'_>) -> Claim {
-        let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
+    fn claim(&self, case: &Case<'_>) -> Claim {
+        let mut claim = self.delays.claim(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
             "{}, {rate:.0} per second, came from senders that never completed the handshake, {} \
@@ -81,7 +81,7 @@ impl Rule {
             counted(count, "SYN", "SYNs"),
             count / self.delays.count().max(1),
         );
-        finding.evidence.push(
+        claim.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(count)
                 .packets(&self.unfinished),
@@ -91,14 +91,14 @@ impl Rule {
             self.delays.count(),
             self.delays.median()
         );
-        finding.evidence.push(self.delays.evidence(text));
-        finding.affected.of = finding
+        claim.evidence.push(self.delays.evidence(text));
+        claim.affected.of = claim
             .affected
             .of
             .saturating_sub(count)
             .max(self.delays.count());
-        finding.basis = Basis::new(count, false);
-        WORDING.tell(&mut finding, &[]);
-        finding
+        claim.basis = Basis::new(count, false);
+        WORDING.tell(&mut claim, &[]);
+        claim
     }
 }

@@ -423,12 +423,12 @@ impl Trips {
         self.outside.all.saturating_mul(2) > self.both_ways.cost.likely
     }
 
-    /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
+    /// If the delay is mostly outside the exchanges, sets the claim's share of the requests' time
     /// including that delay, and drops the prediction, which does not include it.
-    pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Claim) {
+    pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, claim: &mut Claim) {
         if self.is_outside() {
-            finding.time.whole_ns = whole_outside(case, tally, self.least().unwrap_or_default());
-            finding.time.predicted = None;
+            claim.time.whole_ns = whole_outside(case, tally, self.least().unwrap_or_default());
+            claim.time.predicted = None;
         }
     }
 

@@ -45,27 +45,25 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::IsConnectedAnew]) {
-            Some((upstream, _, tally)) => {
-                Conclusion::Finding(Box::new(finding(case, upstream, tally)))
-            }
+            Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
             None => Conclusion::Nothing,
         }
     }
 }
 
-fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::UpstreamConnectionChurn, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::UpstreamConnectionChurn, Owner::Proxy, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
         "{} to {behind} used separate connections, while the client's requests to the proxy shared \
          theirs",
         counted(upstream.pairs.len() as u64, "request", "requests"),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(tally.affected)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     if let Some(gate) = &upstream.gate {
         let text = format!(
@@ -74,14 +72,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
             human(gate.turn),
             human(gate.quickest),
         );
-        finding
+        claim
             .evidence
             .push(Evidence::mechanism(EvidenceKind::Wire, text));
     }
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(
-        &mut finding,
+        &mut claim,
         &[("behind", &behind), ("saved", &median(&tally.saved))],
     );
-    finding
+    claim
 }

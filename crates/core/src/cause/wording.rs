@@ -1,4 +1,4 @@
-//! The texts of findings. They are constants of each rule, separate from its detection.
+//! The texts of claims. They are constants of each rule, separate from its detection.
 
 use core::fmt::Display;
 
@@ -6,9 +6,9 @@ use super::Id;
 use super::evidence::{fix, percent, ruled_out};
 use crate::claim::Claim;
 
-/// All texts of a finding except its evidence. `{name}` in a text is replaced by a value of the
+/// All texts of a claim except its evidence. `{name}` in a text is replaced by a value of the
 /// rule. `{share}`, `{part}` (the affected share of the exchanges, or "all") and `{service}` are
-/// replaced by values of the finding.
+/// replaced by values of the claim.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
     /// The look-alikes, each with the evidence that excludes it.
@@ -30,25 +30,23 @@ impl Wording {
         fix: &[],
     };
 
-    /// Adds the texts to the finding, after the texts that it already has.
-    pub(super) fn tell(&self, finding: &mut Claim, values: &Values<'_>) {
-        finding.text.summary += &filled(self.summary, finding, values);
+    /// Adds the texts to the claim, after the texts that it already has.
+    pub(super) fn tell(&self, claim: &mut Claim, values: &Values<'_>) {
+        claim.text.summary += &filled(self.summary, claim, values);
         for &(cause, because) in self.ruled_out {
-            let because = filled(because, finding, values);
-            finding.ruled_out.push(ruled_out(cause, because));
+            let because = filled(because, claim, values);
+            claim.ruled_out.push(ruled_out(cause, because));
         }
-        finding.text.overturned_by += &filled(self.overturned_by, finding, values);
+        claim.text.overturned_by += &filled(self.overturned_by, claim, values);
         for &(place, change) in self.fix {
-            let place = filled(place, finding, values);
-            finding
-                .fix
-                .push(fix(place, filled(change, finding, values)));
+            let place = filled(place, claim, values);
+            claim.fix.push(fix(place, filled(change, claim, values)));
         }
     }
 }
 
 /// Returns `text` with all names replaced by their values.
-pub(super) fn filled(text: &str, finding: &Claim, values: &Values<'_>) -> String {
+pub(super) fn filled(text: &str, claim: &Claim, values: &Values<'_>) -> String {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -57,7 +55,7 @@ pub(super) fn filled(text: &str, finding: &Claim, values: &Values<'_>) -> String
             Some((_, value)) => filled += &value.to_string(),
             None => {
                 let begins_sentence = filled.is_empty() || filled.ends_with(". ");
-                filled += &own(finding, name, begins_sentence);
+                filled += &own(claim, name, begins_sentence);
             }
         }
         filled += rest;
@@ -65,17 +63,17 @@ pub(super) fn filled(text: &str, finding: &Claim, values: &Values<'_>) -> String
     filled
 }
 
-/// Returns the value of a name that stands for a value of the finding; the name itself, in braces, if
+/// Returns the value of a name that stands for a value of the claim; the name itself, in braces, if
 /// it stands for none. A word at the beginning of a sentence has a capital.
-fn own(finding: &Claim, name: &str, begins_sentence: bool) -> String {
-    let affected = finding.affected;
+fn own(claim: &Claim, name: &str, begins_sentence: bool) -> String {
+    let affected = claim.affected;
     match name {
-        "share" => percent(finding.time.share()),
+        "share" => percent(claim.time.share()),
         "part" => match part(affected.exchanges, affected.of).as_str() {
             "all" if begins_sentence => "All".to_owned(),
             part => part.to_owned(),
         },
-        "service" => finding.service(),
+        "service" => claim.service(),
         // Tests look for such names in all texts.
         _ => format!("{{{name}}}"),
     }
@@ -102,44 +100,44 @@ mod tests {
         let values: &Values<'_> = &[("took", &"3 ms"), ("count", &7)];
         let text = "{took} each: {count} of them in {took}";
         assert_eq!(
-            filled(text, &finding(), values),
+            filled(text, &claim(), values),
             "3 ms each: 7 of them in 3 ms"
         );
         let braces: &Values<'_> = &[("took", &"{count}")];
-        assert_eq!(filled("in {took}", &finding(), braces), "in {count}");
+        assert_eq!(filled("in {took}", &claim(), braces), "in {count}");
     }
 
     #[test]
     fn the_findings_own_values_need_not_be_given_but_may_be() {
-        let finding = finding();
+        let claim = claim();
         let text = "{service}: {share} of the time, {part} of the exchanges";
         assert_eq!(
-            filled(text, &finding, &[]),
+            filled(text, &claim, &[]),
             "10.0.0.2:80: 25 % of the time, 75 % of the exchanges"
         );
-        assert_eq!(filled("{part}", &finding, &[("part", &"half")]), "half");
+        assert_eq!(filled("{part}", &claim, &[("part", &"half")]), "half");
     }
 
     #[test]
     fn a_sentence_begins_with_a_capital() {
-        let mut finding = finding();
-        finding.affected.exchanges = finding.affected.of;
+        let mut claim = claim();
+        claim.affected.exchanges = claim.affected.of;
         let text = "{part} of them wait. {part} of them, that is {part}, wait long.";
         let told = "All of them wait. All of them, that is all, wait long.";
-        assert_eq!(filled(text, &finding, &[]), told);
+        assert_eq!(filled(text, &claim, &[]), told);
     }
 
     #[test]
     fn a_finding_without_exchanges_has_no_part_of_them() {
-        let mut finding = finding();
-        finding.affected = Affected::default();
-        assert_eq!(filled("{part}", &finding, &[]), "0 %");
+        let mut claim = claim();
+        claim.affected = Affected::default();
+        assert_eq!(filled("{part}", &claim, &[]), "0 %");
     }
 
     #[test]
     fn a_text_without_names_stays_as_it_is() {
         for text in ["", "nothing to fill in", "50 % of `ss -tn`"] {
-            assert_eq!(filled(text, &finding(), &[("took", &"3 ms")]), text);
+            assert_eq!(filled(text, &claim(), &[("took", &"3 ms")]), text);
         }
     }
 
@@ -149,7 +147,7 @@ mod tests {
             ("{bytes} bytes", "{bytes} bytes"),
             ("{took bytes", "{took bytes}"),
         ] {
-            assert_eq!(filled(text, &finding(), &[("took", &"3 ms")]), wanted);
+            assert_eq!(filled(text, &claim(), &[("took", &"3 ms")]), wanted);
         }
     }
 
@@ -167,27 +165,27 @@ mod tests {
             overturned_by: "less than {took}",
             fix: &[("path", "nothing")],
         };
-        let mut finding = finding();
+        let mut claim = claim();
         let values: &Values<'_> = &[("took", &"3 ms"), ("place", &"server")];
-        FIRST.tell(&mut finding, values);
-        NEXT.tell(&mut finding, values);
-        assert_eq!(finding.text.summary, "It takes 3 ms at 10.0.0.2:80.");
+        FIRST.tell(&mut claim, values);
+        NEXT.tell(&mut claim, values);
+        assert_eq!(claim.text.summary, "It takes 3 ms at 10.0.0.2:80.");
         assert_eq!(
-            finding.ruled_out,
+            claim.ruled_out,
             [
                 ruled_out(Id::PacketLoss, "nothing was lost"),
                 ruled_out(Id::ServerThink, "sent 3 ms before"),
             ]
         );
-        assert_eq!(finding.text.overturned_by, "less than 3 ms");
+        assert_eq!(claim.text.overturned_by, "less than 3 ms");
         assert_eq!(
-            finding.fix,
+            claim.fix,
             [fix("server", "less than 3 ms"), fix("path", "nothing")]
         );
     }
 
-    /// Returns a finding without texts.
-    fn finding() -> Claim {
+    /// Returns a claim without texts.
+    fn claim() -> Claim {
         let at = Endpoint::new([10, 0, 0, 2].into(), 80);
         let mut claim = Claim::blank(Id::ServerThink, Owner::Server, at);
         claim.time.cost_exactly(1);

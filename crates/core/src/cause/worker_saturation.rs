@@ -89,7 +89,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Queues(gate), tally)) if gate.has_met_idle => {
-                Conclusion::Finding(Box::new(finding(case, gate, tally)))
+                Conclusion::Claim(Box::new(claim(case, gate, tally)))
             }
             Some((Nature::Queues(_), _)) if is_of_others(case) => Conclusion::Nothing,
             Some((Nature::Queues(gate), tally)) => several(case)
@@ -97,7 +97,7 @@ impl super::Rule for Rule {
                 .into(),
             Some(_) => Conclusion::Nothing,
             None => passed_over(case)
-                .and_then(|starved| starved.finding(case))
+                .and_then(|starved| starved.claim(case))
                 .or_else(|| several(case))
                 .into(),
         }
@@ -127,13 +127,13 @@ fn is_of_others(case: &Case<'_>) -> bool {
     rate_limit::is_shown(case) || downstream_wait::passes_on(case).is_some()
 }
 
-/// Returns the finding on a server that handles several requests in parallel. Even intervals are
+/// Returns the claim on a server that handles several requests in parallel. Even intervals are
 /// not needed.
 fn several(case: &Case<'_>) -> Option<Claim> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
-    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
+    let mut claim = evidence::claim(Id::WorkerSaturation, Owner::Server, case, &tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
     let text = format!(
         "{} came at an even {:.0} per second while {:.0} requests were open at the server: each \
          took {} (mean)",
@@ -142,26 +142,26 @@ fn several(case: &Case<'_>) -> Option<Claim> {
         capacity.side_by_side,
         human(capacity.loaded),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Evidence::mechanism(case.timed_by(), text)
             .count(capacity.answers as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
+            .packets(&evidence::answers(&claim.exemplars)),
     );
     let text = format!(
         "a single request to the idle server took {}",
         human(capacity.alone)
     );
-    finding
+    claim
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
-    finding.basis = Basis::new(tally.affected, false);
+    claim.basis = Basis::new(tally.affected, false);
     let shared = if served::passed(case).is_some() {
         SHARED
     } else {
         UNWATCHED
     };
     SEVERAL.tell(
-        &mut finding,
+        &mut claim,
         &[
             ("served", &format!("{:.0}", capacity.served().max(1.0))),
             ("alone", &human(capacity.alone)),
@@ -169,15 +169,15 @@ fn several(case: &Case<'_>) -> Option<Claim> {
             ("change", &one_thread::change_for(case, shared)),
         ],
     );
-    Some(finding)
+    Some(claim)
 }
 
-/// Returns the finding on requests that wait for each other. No request met the server idle, so the
+/// Returns the claim on requests that wait for each other. No request met the server idle, so the
 /// reason may be work or a limit.
 fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
-    let mut finding = of_gate(case, gate, tally);
-    tell(&IN_TURNS, &mut finding, case, gate, tally);
-    finding.candidates.push(Candidate {
+    let mut claim = of_gate(case, gate, tally);
+    tell(&IN_TURNS, &mut claim, case, gate, tally);
+    claim.candidates.push(Candidate {
         cause: Id::RateLimit,
         because: format!("{:.1} requests per second may be a limit", gate.rate()),
         decided_by:
@@ -185,38 +185,38 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
                      work it takes one turn"
                 .to_owned(),
     });
-    finding
+    claim
 }
 
-fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
-    let mut finding = of_gate(case, gate, tally);
+fn claim(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
+    let mut claim = of_gate(case, gate, tally);
     let text = format!(
         "a request that reached an idle server took {} as well",
         human(gate.quickest)
     );
-    finding
+    claim
         .evidence
         .push(Evidence::mechanism(case.timed_by(), text));
-    finding.basis = Basis::new(tally.affected, false);
-    tell(&WORDING, &mut finding, case, gate, tally);
-    finding
+    claim.basis = Basis::new(tally.affected, false);
+    tell(&WORDING, &mut claim, case, gate, tally);
+    claim
 }
 
-/// Returns a finding with the even intervals as evidence.
+/// Returns a claim with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
-    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.latency.slowest.exemplars();
-    let answers = evidence::answers(&finding.exemplars);
-    finding
+    let mut claim = evidence::claim(Id::WorkerSaturation, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
+    let answers = evidence::answers(&claim.exemplars);
+    claim
         .evidence
         .push(gate.evidence(case.timed_by(), &answers));
-    finding
+    claim
 }
 
-/// Adds a wording for even intervals to the finding.
-fn tell(wording: &Wording, finding: &mut Claim, case: &Case<'_>, gate: &Gate, tally: &Tally) {
+/// Adds a wording for even intervals to the claim.
+fn tell(wording: &Wording, claim: &mut Claim, case: &Case<'_>, gate: &Gate, tally: &Tally) {
     wording.tell(
-        finding,
+        claim,
         &[
             ("turn", &human(gate.turn)),
             ("saved", &median(&tally.saved)),

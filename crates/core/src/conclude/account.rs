@@ -1,9 +1,9 @@
-//! The account of time: the claims of the findings, and the places of the remaining time.
+//! The account of time: what claims take of it, and the places of the remaining time.
 //!
 //! Each nanosecond of the exchanges, handshakes and lookups of a service is in one booking. A
-//! finding claims up to its cost from the bookings of the waits that it lengthens. If several
-//! findings count the same time, the first of them claims it. The remaining time is inherent if no
-//! change removes it, and otherwise unexplained. If unexplained time matters, a separate finding
+//! claim takes up to its cost from the bookings of the waits that it lengthens. If several
+//! claims count the same time, the first of them takes it. The remaining time is inherent if no
+//! change removes it, and otherwise unexplained. If unexplained time matters, a separate claim
 //! names its place.
 
 mod beyond;
@@ -87,67 +87,67 @@ impl<'a> Booked<'a> {
         self.account.exchanges.iter().chain(&self.account.setups)
     }
 
-    /// Lets the findings of this service claim their cost one after the other, and returns the time
-    /// that each claimed.
-    fn allocate(&mut self, findings: &[Claim]) -> Vec<u64> {
-        let claims = findings.iter().map(|finding| {
-            if finding.at == self.at && is_booked(finding) {
-                self.claim(finding)
+    /// Lets the claims of this service take their cost one after the other, and returns the time
+    /// that each took.
+    fn allocate(&mut self, claims: &[Claim]) -> Vec<u64> {
+        let taken = claims.iter().map(|claim| {
+            if claim.at == self.at && is_booked(claim) {
+                self.take_for(claim)
             } else {
                 0
             }
         });
-        let claims = claims.collect();
+        let taken = taken.collect();
         self.set_inherent_aside();
-        claims
+        taken
     }
 
-    /// Claims the cost of `finding` from the bookings, and returns the claimed time. The waits that
-    /// the finding lengthens are taken first, then related waits, because one delay may appear as
+    /// Takes the cost of `claim` from the bookings, and returns the taken time. The waits that
+    /// the claim lengthens are taken first, then related waits, because one delay may appear as
     /// several kinds of wait.
-    fn claim(&mut self, finding: &Claim) -> u64 {
-        let mut want = finding.time.cost.likely;
+    fn take_for(&mut self, claim: &Claim) -> u64 {
+        let mut want = claim.time.cost.likely;
         let mut got = 0;
-        if finding.cause.cause().waits.is_empty() {
-            got = self.claim_setups(finding, &mut want);
+        if claim.cause.cause().waits.is_empty() {
+            got = self.take_setups_for(claim, &mut want);
             // A connection's setup may be claimed already, for example by a slow TLS handshake. The
-            // finding on the number of connections must not claim the requests' time instead.
-            if finding.time.cost.likely == 0 || finding.cause == Id::ConnectionNotReused {
+            // claim on the number of connections must not claim the requests' time instead.
+            if claim.time.cost.likely == 0 || claim.cause == Id::ConnectionNotReused {
                 return got;
             }
         }
         let account = &mut self.account;
         let exchanges = &mut account.exchanges;
-        let lengthened = |booking: &Booking| finding.time.waits.contains(&booking.kind);
-        got += claim(exchanges, finding, &mut want, lengthened);
-        // Lost SYNs that were merged into a finding on losses have their time here.
-        let is_before = |b: &Booking| lengthened(b) && b.owner == finding.culprit;
-        got += claim(&mut account.setups, finding, &mut want, is_before);
-        let place = Place::of(WaitKind::Unknown, finding.culprit);
+        let lengthened = |booking: &Booking| claim.time.waits.contains(&booking.kind);
+        got += take(exchanges, claim, &mut want, lengthened);
+        // Lost SYNs that were merged into a claim on losses have their time here.
+        let is_before = |b: &Booking| lengthened(b) && b.owner == claim.culprit;
+        got += take(&mut account.setups, claim, &mut want, is_before);
+        let place = Place::of(WaitKind::Unknown, claim.culprit);
         let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
-        got += claim(exchanges, finding, &mut want, is_near);
+        got += take(exchanges, claim, &mut want, is_near);
         let is_unknown = |booking: &Booking| booking.owner == Owner::Unknown;
-        got += claim(exchanges, finding, &mut want, is_unknown);
-        got += claim(&mut account.setups, finding, &mut want, |_| true);
-        got + claim(exchanges, finding, &mut want, |_| true)
+        got += take(exchanges, claim, &mut want, is_unknown);
+        got += take(&mut account.setups, claim, &mut want, |_| true);
+        got + take(exchanges, claim, &mut want, |_| true)
     }
 
-    /// Claims the cost of a finding whose time lies before the exchanges.
-    fn claim_setups(&mut self, finding: &Claim, want: &mut u64) -> u64 {
+    /// Takes the cost of a claim whose time lies before the exchanges.
+    fn take_setups_for(&mut self, claim: &Claim, want: &mut u64) -> u64 {
         let account = &mut self.account;
-        // All time of a failed attempt is lost, although the finding costs no request any time.
-        if finding.time.cost.likely == 0 && finding.affected.exchanges > 0 {
+        // All time of a failed attempt is lost, although the claim costs no request any time.
+        if claim.time.cost.likely == 0 && claim.affected.exchanges > 0 {
             *want = u64::MAX;
         }
         // A handshake's round trip is inherent, so the other waits are taken first.
-        let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
-        let mut got = claim(&mut account.setups, finding, want, is_own);
-        // These waits include the time of a consequence that was merged into the finding.
-        if finding.time.cost.likely > 0 {
-            let merged = |booking: &Booking| finding.time.waits.contains(&booking.kind);
-            got += claim(&mut account.exchanges, finding, want, merged);
+        let is_own = |b: &Booking| b.owner == claim.culprit && b.kind != WaitKind::Connect;
+        let mut got = take(&mut account.setups, claim, want, is_own);
+        // These waits include the time of a consequence that was merged into the claim.
+        if claim.time.cost.likely > 0 {
+            let merged = |booking: &Booking| claim.time.waits.contains(&booking.kind);
+            got += take(&mut account.exchanges, claim, want, merged);
         }
-        got + claim(&mut account.setups, finding, want, |_| true)
+        got + take(&mut account.setups, claim, want, |_| true)
     }
 
     /// Moves the time that no change removes from unclaimed to inherent.
@@ -247,11 +247,11 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     shares.sorted().into_iter().map(booking).collect()
 }
 
-/// Claims up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
-/// the claimed time.
-fn claim(
+/// Takes up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
+/// the taken time.
+fn take(
     bookings: &mut [Booking],
-    finding: &Claim,
+    claim: &Claim,
     want: &mut u64,
     is_meant: impl Fn(&Booking) -> bool,
 ) -> u64 {
@@ -266,7 +266,7 @@ fn claim(
         booking.unclaimed_ns -= claimed_ns;
         booking.claimed_ns += claimed_ns;
         booking.claims.push(ClaimedTime {
-            cause: finding.cause,
+            cause: claim.cause,
             claimed_ns,
         });
     }
@@ -304,23 +304,23 @@ pub(super) fn sum<'a>(
     bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
 }
 
-/// Lets all findings claim their time. Records for each finding the place of its time and the
+/// Lets all claims take their time. Records for each claim the place of its time and the
 /// certainty of this place.
 pub(super) fn settle(
     booked: &mut [Booked<'_>],
-    findings: &mut [Claim],
+    claims: &mut [Claim],
     certainty: impl Fn(&Claim) -> (crate::report::Verdict, String),
 ) {
     let whole = whole(booked);
-    let mut claims = vec![0_u64; findings.len()];
+    let mut taken = vec![0_u64; claims.len()];
     for service in booked.iter_mut() {
-        for (sum, got) in claims.iter_mut().zip(service.allocate(findings)) {
+        for (sum, got) in taken.iter_mut().zip(service.allocate(claims)) {
             *sum = sum.saturating_add(got);
         }
     }
-    for (finding, claimed_ns) in findings.iter_mut().zip(claims) {
-        let (sure, because) = certainty(finding);
-        finding.location = Some(Location {
+    for (claim, claimed_ns) in claims.iter_mut().zip(taken) {
+        let (sure, because) = certainty(claim);
+        claim.location = Some(Location {
             certainty: sure,
             because,
             claimed_ns,
@@ -330,29 +330,29 @@ pub(super) fn settle(
     }
 }
 
-/// Returns the weight of a finding in the ranking: the time that it claims or, if the account does
+/// Returns the weight of a claim in the ranking: the time that it takes or, if the account does
 /// not book its time, its cost.
-pub(super) fn weight(finding: &Claim, booked: &[Booked<'_>]) -> u64 {
-    let has_account = booked.iter().any(|service| service.at == finding.at);
-    match &finding.location {
-        Some(location) if has_account && is_booked(finding) => location.claimed_ns,
-        _ => finding.time.cost.likely,
+pub(super) fn weight(claim: &Claim, booked: &[Booked<'_>]) -> u64 {
+    let has_account = booked.iter().any(|service| service.at == claim.at);
+    match &claim.location {
+        Some(location) if has_account && is_booked(claim) => location.claimed_ns,
+        _ => claim.time.cost.likely,
     }
 }
 
-/// Returns true if the account books the time of `finding`. The account books exchanges and the
+/// Returns true if the account books the time of `claim`. The account books exchanges and the
 /// time before them, but neither transfers nor the time between exchanges.
-fn is_booked(finding: &Claim) -> bool {
-    finding.unit != Unit::Transfers && !finding.cause.cause().is_between_exchanges
+fn is_booked(claim: &Claim) -> bool {
+    claim.unit != Unit::Transfers && !claim.cause.cause().is_between_exchanges
 }
 
-/// Returns true if `finding` claims most of the time of its service's exchanges.
-pub(super) fn claims_most(finding: &Claim, booked: &[Booked<'_>]) -> bool {
-    let of_service = booked.iter().filter(|service| service.at == finding.at);
+/// Returns true if `claim` takes most of the time of its service's exchanges.
+pub(super) fn claims_most(claim: &Claim, booked: &[Booked<'_>]) -> bool {
+    let of_service = booked.iter().filter(|service| service.at == claim.at);
     let exchanges = of_service.flat_map(|service| &service.account.exchanges);
     let (mut claimed, mut whole) = (0_u128, 0_u128);
     for booking in exchanges {
-        let claims = booking.claims.iter().filter(|c| c.cause == finding.cause);
+        let claims = booking.claims.iter().filter(|c| c.cause == claim.cause);
         claimed += claims.map(|c| u128::from(c.claimed_ns)).sum::<u128>();
         whole += u128::from(booking.booked_ns);
     }

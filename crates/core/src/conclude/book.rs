@@ -9,10 +9,11 @@ use crate::cause::service::Service;
 use crate::claim::Claim;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
 use crate::report::{Account, Remark};
 
 /// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the claims
-/// claim their time, and appends a finding for each place with material unclaimed time. Where it is
+/// claim their time, and appends a claim for each place with material unclaimed time. Where it is
 /// not known whether anybody waited, a remark says so instead.
 pub(super) fn book<'a>(
     scene: &'a Scene<'a>,
@@ -20,6 +21,7 @@ pub(super) fn book<'a>(
     notes: &mut Vec<Remark>,
 ) -> Vec<Account> {
     let observations = scene.observations;
+    claims.retain(|claim| !is_short(claim));
     order::rank(claims, observations, |claim| claim.time.cost.likely);
     let cases = observations
         .services
@@ -43,10 +45,11 @@ pub(super) fn book<'a>(
     let mut booked: Vec<Booked<'_>> = cases.iter().map(opened).collect();
     let certainty = |claim: &Claim| judge::certainty(claim, &scene.watched(claim.at));
     account::settle(&mut booked, claims, certainty);
-    order::rank(claims, observations, |finding| {
-        account::weight(finding, &booked)
+    claims.retain(|claim| !is_short(claim));
+    order::rank(claims, observations, |claim| {
+        account::weight(claim, &booked)
     });
-    order::put_queue_behind(claims, |finding| account::claims_most(finding, &booked));
+    order::put_queue_behind(claims, |claim| account::claims_most(claim, &booked));
     let whole = account::whole(&booked);
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
@@ -72,6 +75,16 @@ pub(super) fn book<'a>(
     }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
     with_time.map(|booked| booked.account).collect()
+}
+
+/// Returns true if the claim says only where a short time passed that is a small part of all: as
+/// such time that nobody claims, it is no finding.
+fn is_short(claim: &Claim) -> bool {
+    let each = claim.time.cost.likely / claim.affected.exchanges.max(1);
+    claim.cause.cause().says_only_where
+        && claim.time.cost.likely > 0
+        && each < nanos(account::NOTICED)
+        && claim.time.share() < account::NOTICED_SHARE
 }
 
 /// Returns, for each address, the time for which connections to other addresses waited for attempts

@@ -52,20 +52,20 @@ fn of_rules(scene: &Scene<'_>) -> Claims {
         notes.extend(kernel_join::remarks(&case, &service.served));
         notes.extend(streams::remarks(endpoint, &service.ledger));
         for conclusion in service.rules.conclude(&case) {
-            let finding = match conclusion {
+            let claim = match conclusion {
                 Conclusion::Nothing => None,
                 Conclusion::Note(remark) => {
                     notes.push(remark);
                     None
                 }
-                Conclusion::Finding(finding) => {
-                    let weighed = kernel_join::weigh(*finding, &service.served);
+                Conclusion::Claim(claim) => {
+                    let weighed = kernel_join::weigh(*claim, &service.served);
                     weighed.map_err(|remark| notes.push(remark)).ok()
                 }
             };
             match case.target {
-                Some(TargetId::Twin) => notes.extend(finding.as_ref().map(twin_remark)),
-                _ => list.extend(finding),
+                Some(TargetId::Twin) => notes.extend(claim.as_ref().map(twin_remark)),
+                _ => list.extend(claim),
             }
         }
     }
@@ -76,20 +76,20 @@ fn of_rules(scene: &Scene<'_>) -> Claims {
     }
 }
 
-fn twin_remark(finding: &Claim) -> Remark {
+fn twin_remark(claim: &Claim) -> Remark {
     Remark {
         id: "twin-finding".to_owned(),
         text: format!(
             "The control {} is not healthy: {} ({}).",
-            finding.service(),
-            finding.text.title,
-            finding.cause
+            claim.service(),
+            claim.text.title,
+            claim.cause
         ),
     }
 }
 
-/// Returns the findings on hosts whose hardware address the kernel could not find. Only hosts that
-/// the capture is about get a finding: on any link, kernels still search for hosts that are long
+/// Returns the claims on hosts whose hardware address the kernel could not find. Only hosts that
+/// the capture is about get a claim: on any link, kernels still search for hosts that are long
 /// gone.
 fn silent(observations: &Observations) -> Vec<Claim> {
     let servers = || observations.services.keys().map(|endpoint| endpoint.addr);
@@ -111,9 +111,9 @@ fn silent(observations: &Observations) -> Vec<Claim> {
     let meant = observations.silent.iter();
     let meant = meant.filter(|host| is_meant(host.target) && !is_alive(host.target));
     let blank = Blank::default();
-    let finding = |host: &Silent| {
+    let claim = |host: &Silent| {
         let case = blank.case(Endpoint::new(host.target, 0), &observations.facts);
         cause::neighbour_silent(&case, host, is_missed)
     };
-    meant.map(finding).collect()
+    meant.map(claim).collect()
 }

@@ -1,4 +1,4 @@
-//! Consequences of a cause. They become evidence of the cause instead of separate findings.
+//! Consequences of a cause. They become evidence of the cause instead of separate claims.
 
 use std::collections::BTreeSet;
 
@@ -13,26 +13,26 @@ const EXPLAINED: f64 = 0.5;
 /// both count the same time.
 const SAME: f64 = 0.1;
 
-/// Merges each consequence into the first of its causes that has a finding and explains it.
+/// Merges each consequence into the first of its causes that has a claim and explains it.
 /// `abandoned` are the addresses from which clients fell back to others.
-pub(super) fn fold(findings: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
-    drop_abandoned(findings, abandoned);
+pub(super) fn fold(claims: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
+    drop_abandoned(claims, abandoned);
     let mut grown = BTreeSet::new();
     for consequence in consequences() {
-        while let Some((at, root, time)) = pair(findings, consequence) {
-            let folded = findings.remove(at);
+        while let Some((at, root, time)) = pair(claims, consequence) {
+            let folded = claims.remove(at);
             let root = if root > at { root - 1 } else { root };
-            if let Some(root) = findings.get_mut(root)
+            if let Some(root) = claims.get_mut(root)
                 && take_in(root, folded, time)
             {
                 grown.insert((root.cause.as_str(), root.at));
             }
         }
     }
-    for finding in findings {
-        if grown.contains(&(finding.cause.as_str(), finding.at)) {
-            let share = percent(finding.time.share());
-            finding.text.summary +=
+    for claim in claims {
+        if grown.contains(&(claim.cause.as_str(), claim.at)) {
+            let share = percent(claim.time.share());
+            claim.text.summary +=
                 &format!(" Including its consequences, it costs {share} of the time.");
         }
     }
@@ -62,19 +62,19 @@ fn consequences() -> Vec<Id> {
     ordered
 }
 
-/// Returns the indices of a consequence and of its cause in `findings`, for one service, and the
+/// Returns the indices of a consequence and of its cause in `claims`, for one service, and the
 /// relation of their times.
-fn pair(findings: &[Claim], consequence: Id) -> Option<(usize, usize, SharedTime)> {
+fn pair(claims: &[Claim], consequence: Id) -> Option<(usize, usize, SharedTime)> {
     let origins = consequence.cause().follows;
-    let consequences = findings.iter().enumerate();
+    let consequences = claims.iter().enumerate();
     consequences
-        .filter(|(_, finding)| finding.cause == consequence)
-        .find_map(|(at, finding)| {
+        .filter(|(_, claim)| claim.cause == consequence)
+        .find_map(|(at, claim)| {
             origins.iter().find_map(|origin| {
-                let root = findings.iter().position(|other| {
+                let root = claims.iter().position(|other| {
                     other.cause == origin.cause
-                        && other.at == finding.at
-                        && explains(other, finding, origin.time)
+                        && other.at == claim.at
+                        && explains(other, claim, origin.time)
                 });
                 root.map(|root| (at, root, origin.time))
             })
@@ -106,12 +106,12 @@ fn take_in(root: &mut Claim, mut folded: Claim, time: SharedTime) -> bool {
     is_more
 }
 
-/// Drops the findings on addresses from which clients fell back to others. The silence of such an
+/// Drops the claims on addresses from which clients fell back to others. The silence of such an
 /// address is evidence of `ipv6-fallback`, not a second cause.
-fn drop_abandoned(findings: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
+fn drop_abandoned(claims: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
     let falls_back = |f: &Claim| f.cause == Id::Ipv6Fallback;
-    if findings.iter().any(falls_back) {
-        findings.retain(|f| f.cause != Id::FirewallDrop || !abandoned.contains(&f.at));
+    if claims.iter().any(falls_back) {
+        claims.retain(|f| f.cause != Id::FirewallDrop || !abandoned.contains(&f.at));
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn shares_of_different_times_are_not_added() {
         // 45 ms of 100 ms with connection setup, and 18 ms of 20 ms without.
         let at = endpoint("10.77.0.2");
-        let mut findings = vec![
+        let mut claims = vec![
             claim(Id::TlsSlowHandshake, at, 45_000_000, 100_000_000),
             claim(Id::ServerThink, at, 18_000_000, 20_000_000),
         ];
@@ -158,9 +158,9 @@ mod tests {
                 .into_iter()
                 .any(|origin| origin.cause == Id::TlsSlowHandshake)
         );
-        fold(&mut findings, &BTreeSet::new());
-        let [together] = &findings[..] else {
-            panic!("{findings:#?}");
+        fold(&mut claims, &BTreeSet::new());
+        let [together] = &claims[..] else {
+            panic!("{claims:#?}");
         };
         assert_eq!(together.time.cost.likely, 63_000_000);
         assert!(

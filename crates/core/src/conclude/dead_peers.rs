@@ -14,22 +14,22 @@ use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Unit, counted};
 
-/// Adds a finding for each service with dead peers, unless another finding describes them.
-pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
+/// Adds a claim for each service with dead peers, unless another claim describes them.
+pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
             continue;
         };
-        let is_told = findings
+        let is_told = claims
             .iter()
-            .any(|finding| finding.at == endpoint && finding.cause.cause().tells_dead_peer);
+            .any(|claim| claim.at == endpoint && claim.cause.cause().tells_dead_peer);
         if !is_told {
-            findings.extend(finding(evidence, endpoint, service, &outside.dead_peers));
+            claims.extend(claim(evidence, endpoint, service, &outside.dead_peers));
         }
     }
 }
 
-fn finding(
+fn claim(
     evidence: &Observations,
     endpoint: Endpoint,
     service: &Service,
@@ -44,13 +44,13 @@ fn finding(
     }
     let blank = Blank::default();
     let case = blank.case(endpoint, &evidence.facts);
-    let mut finding = evidence::bare_finding(Id::RetransmissionTimeout, Owner::Unknown, &case);
+    let mut claim = evidence::bare_claim(Id::RetransmissionTimeout, Owner::Unknown, &case);
     let count = dead_peers.lasted.count();
-    finding.unit = Unit::Transfers;
-    finding.affected.exchanges = count;
-    finding.affected.of = count.max(service.ledger.setups.count);
-    (finding.time.cost.likely, finding.time.cost.high) = (cost, cost);
-    finding.time.whole_ns = all;
+    claim.unit = Unit::Transfers;
+    claim.affected.exchanges = count;
+    claim.affected.of = count.max(service.ledger.setups.count);
+    (claim.time.cost.likely, claim.time.cost.high) = (cost, cost);
+    claim.time.whole_ns = all;
     let times = if count == 1 {
         "connection"
     } else {
@@ -63,23 +63,23 @@ fn finding(
         human(longest),
         senders(dead_peers),
     );
-    finding.evidence.push(
+    claim.evidence.push(
         Shown::mechanism(EvidenceKind::Wire, text)
             .count(count)
             .packets(&packets.numbers()),
     );
-    finding.text.summary = format!(
+    claim.text.summary = format!(
         "{count} {times} to {endpoint} ended in silence: timers retransmitted data for {} in \
          total, and no ACK came. The other end is gone, or the path no longer forwards these \
          packets.",
         human(Duration::from_nanos(cost)),
     );
-    finding.ruled_out.push(ruled_out(
+    claim.ruled_out.push(ruled_out(
         Id::ZeroWindow,
         "the silent side had neither closed its window nor ended the connection",
     ));
-    finding.text.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
-    finding.fix = vec![
+    claim.text.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
+    claim.fix = vec![
         fix(
             "path",
             "look for a device that has dropped the connection's state (conntrack and NAT \
@@ -94,7 +94,7 @@ fn finding(
             "limit the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
         ),
     ];
-    Some(finding)
+    Some(claim)
 }
 
 /// Returns a clause on the side that was silent.

@@ -20,17 +20,17 @@ const MOST: u64 = 2;
 /// Returns true if so many requests fail for this reason that it comes before the latency of the
 /// others. `seen` is the number of all requests of the report: a failing service that is only a
 /// small part of the traffic is not its subject.
-pub(super) fn leads(finding: &Claim, seen: u64) -> bool {
-    let failed = finding.affected.exchanges;
-    let part = match finding.culprit {
+pub(super) fn leads(claim: &Claim, seen: u64) -> bool {
+    let failed = claim.affected.exchanges;
+    let part = match claim.culprit {
         Owner::Server => MANY,
         _ => MOST,
     };
-    finding.cause.cause().fails == Some(Failing::Requests)
-        && failed.saturating_mul(part) >= finding.affected.of.max(seen)
+    claim.cause.cause().fails == Some(Failing::Requests)
+        && failed.saturating_mul(part) >= claim.affected.of.max(seen)
 }
 
-/// Minimum number of failed requests of others for a finding, if at least half of all requests
+/// Minimum number of failed requests of others for a claim, if at least half of all requests
 /// failed.
 const FEW: u64 = 2;
 
@@ -43,24 +43,24 @@ struct Failed {
     by: EvidenceKind,
 }
 
-/// Adds a finding on each service of which requests fail, and on which nothing else was found.
-pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
+/// Adds a claim on each service of which requests fail, and on which nothing else was found.
+pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>) {
     for (&endpoint, service) in &evidence.services {
         let mut targets = evidence.targets.iter();
         let target = targets.find(|(_, at)| *at == endpoint).map(|&(id, _)| id);
         let own = target.and_then(|target| of_load(evidence, target));
-        if target == Some(TargetId::Twin) || is_explained(endpoint, findings, own.is_some()) {
+        if target == Some(TargetId::Twin) || is_explained(endpoint, claims, own.is_some()) {
             continue;
         }
         let failed = own.or_else(|| Some(of_packets(&service.ledger)));
-        findings.extend(failed.and_then(|failed| finding(endpoint, &failed)));
+        claims.extend(failed.and_then(|failed| claim(endpoint, &failed)));
     }
 }
 
-/// Returns true if there is a finding on the service, which may be why requests fail. Why our own
-/// requests fail, a finding must say that names more than the place of time.
-fn is_explained(endpoint: Endpoint, findings: &[Claim], is_own: bool) -> bool {
-    let mut others = findings.iter().filter(|other| other.at == endpoint);
+/// Returns true if there is a claim on the service, which may be why requests fail. Why our own
+/// requests fail, a claim must say that names more than the place of time.
+fn is_explained(endpoint: Endpoint, claims: &[Claim], is_own: bool) -> bool {
+    let mut others = claims.iter().filter(|other| other.at == endpoint);
     others.any(|other| !is_own || !other.cause.cause().says_only_where)
 }
 
@@ -101,8 +101,8 @@ fn of_packets(ledger: &Ledger) -> Failed {
     }
 }
 
-/// Returns the finding, if enough requests failed.
-fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
+/// Returns the claim, if enough requests failed.
+fn claim(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
     let is_many = failed.count >= REPEATS && failed.count.saturating_mul(MANY) >= failed.of;
     // In a capture, a person may have left a single response.
     let few = match failed.by {
@@ -113,8 +113,8 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
     if failed.count == 0 || !(is_many || is_most) {
         return None;
     }
-    let mut finding = Claim::blank(Id::RequestsFail, Owner::Unknown, endpoint);
-    finding.affected = Affected {
+    let mut claim = Claim::blank(Id::RequestsFail, Owner::Unknown, endpoint);
+    claim.affected = Affected {
         exchanges: failed.count,
         of: failed.of,
     };
@@ -124,11 +124,10 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
         counted(failed.of, "request", "requests"),
         failed.ways.join(", ")
     );
-    finding.text.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
-    finding.evidence =
-        vec![crate::report::Evidence::mechanism(failed.by, text).count(failed.count)];
-    finding.text.overturned_by = "complete responses to the same requests".to_owned();
-    finding.fix = vec![
+    claim.text.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
+    claim.evidence = vec![crate::report::Evidence::mechanism(failed.by, text).count(failed.count)];
+    claim.text.overturned_by = "complete responses to the same requests".to_owned();
+    claim.fix = vec![
         evidence::fix(
             "server",
             "read its error log for the time of these requests",
@@ -138,7 +137,7 @@ fn finding(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
             "if it gave up too soon, allow more time (--timeout of lagtrace)",
         ),
     ];
-    Some(finding)
+    Some(claim)
 }
 
 #[cfg(test)]

@@ -6,19 +6,19 @@ use crate::registry::Id;
 
 /// Drops what the repair of losses predicts where a link is full: without them the link carries no
 /// more, so the same load takes the same time.
-pub(super) fn doubt_repairs(findings: &mut [Claim]) {
+pub(super) fn doubt_repairs(claims: &mut [Claim]) {
     let is_full = |f: &&Claim| f.cause == Id::BandwidthLimit;
-    let full: Vec<Claim> = findings.iter().filter(is_full).cloned().collect();
-    for finding in findings {
-        if full.iter().any(|full| is_loss_behind(finding, full)) {
-            finding.time.predicted = None;
+    let full: Vec<Claim> = claims.iter().filter(is_full).cloned().collect();
+    for claim in claims {
+        if full.iter().any(|full| is_loss_behind(claim, full)) {
+            claim.time.predicted = None;
         }
     }
 }
 
-/// Returns true if `finding` is on losses of the service whose link is full.
-pub(super) fn is_loss_behind(finding: &Claim, full: &Claim) -> bool {
-    finding.at == full.at && finding.time.waits == [WaitKind::Recovery]
+/// Returns true if `claim` is on losses of the service whose link is full.
+pub(super) fn is_loss_behind(claim: &Claim, full: &Claim) -> bool {
+    claim.at == full.at && claim.time.waits == [WaitKind::Recovery]
 }
 
 #[cfg(test)]
@@ -51,17 +51,14 @@ mod tests {
 
     #[test]
     fn repairs_gain_nothing_where_a_link_is_full() {
-        let mut findings = vec![
+        let mut claims = vec![
             claim(Id::PacketLoss, OTHER, 30),
             claim(Id::PacketLoss, ONE, 20),
             claim(Id::ServerPause, ONE, 15),
             claim(Id::BandwidthLimit, ONE, 10),
         ];
-        doubt_repairs(&mut findings);
-        let predicted: Vec<_> = findings
-            .iter()
-            .map(|f| f.time.predicted.is_some())
-            .collect();
+        doubt_repairs(&mut claims);
+        let predicted: Vec<_> = claims.iter().map(|f| f.time.predicted.is_some()).collect();
         assert_eq!(predicted, [true, false, true, true]);
     }
 }

@@ -1,6 +1,6 @@
-//! Findings and notes from ICMP: unreachable hosts, packets that are too big, and pings.
+//! Claims and notes from ICMP: unreachable hosts, packets that are too big, and pings.
 //!
-//! An error about a host that the capture is about becomes a finding. All other errors become
+//! An error about a host that the capture is about becomes a claim. All other errors become
 //! notes.
 
 use core::net::IpAddr;
@@ -21,9 +21,9 @@ use crate::report::{Remark, Unit, counted};
 /// together.
 const MAX_NOTES: usize = 8;
 
-/// Adds findings and notes from the ICMP errors and pings of a capture. Investigations, which run a
+/// Adds claims and notes from the ICMP errors and pings of a capture. Investigations, which run a
 /// load, get none.
-pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -33,9 +33,9 @@ pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mu
     let mut said = 0;
     for word in words {
         if is_about(evidence, word) {
-            let finding = unreachable(evidence, word);
-            if !is_known(findings, word.target) {
-                findings.push(finding);
+            let claim = unreachable(evidence, word);
+            if !is_known(claims, word.target) {
+                claims.push(claim);
                 continue;
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mu
     notes.extend(pings.take(MAX_NOTES).map(ping_remark));
 }
 
-/// Returns true if the error makes a finding: it says that a host is unreachable, the capture is
+/// Returns true if the error makes a claim: it says that a host is unreachable, the capture is
 /// about that host, and the host never sends anything.
 fn is_about(evidence: &Observations, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
@@ -83,8 +83,8 @@ fn is_about(evidence: &Observations, word: &Word) -> bool {
 }
 
 /// Returns true if a rule has already reported the host for a connection attempt.
-fn is_known(findings: &[Claim], target: IpAddr) -> bool {
-    findings.iter().any(|known| {
+fn is_known(claims: &[Claim], target: IpAddr) -> bool {
+    claims.iter().any(|known| {
         let is_same = matches!(known.cause, Id::HostUnreachable | Id::FirewallDrop);
         is_same && known.at.addr == target
     })
@@ -106,9 +106,9 @@ fn unreachable(evidence: &Observations, word: &Word) -> Claim {
         .filter(|pings| pings.target == word.target)
         .map(|pings| pings.sent)
         .sum();
-    let mut finding = cause::told_unreachable(&case, id, word, &said(word), asked.max(word.count));
-    finding.unit = Unit::Packets;
-    finding
+    let mut claim = cause::told_unreachable(&case, id, word, &said(word), asked.max(word.count));
+    claim.unit = Unit::Packets;
+    claim
 }
 
 /// Returns a clause on the senders of the ICMP error and its meaning.

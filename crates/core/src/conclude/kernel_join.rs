@@ -1,4 +1,4 @@
-//! Comparison of findings from packets with the server's own kernel, which timed the same
+//! Comparison of claims from packets with the server's own kernel, which timed the same
 //! exchanges. Remarks say where the two disagree.
 
 use crate::cause::Case;
@@ -16,7 +16,7 @@ use crate::service::tally::Tally;
 
 /// Stages explain a wait if they cover at least this part of the packets' wait.
 const EXPLAINED: f64 = 0.8;
-/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
+/// A claim is contradicted if the server's kernel timed less than this part of the packets' wait
 /// as its own. Most of the wait then passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
 /// A stage is mentioned only if it takes at least this share of the wait.
@@ -60,20 +60,20 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
     }
 }
 
-/// Adds the kernel's times of the finding's waits to the finding.
+/// Adds the kernel's times of the claim's waits to the claim.
 ///
 /// # Errors
-/// Returns a remark instead of the finding, if the kernel shows that the waits were not the
+/// Returns a remark instead of the claim, if the kernel shows that the waits were not the
 /// server's.
-pub(crate) fn weigh(mut finding: Claim, served: &Served) -> Result<Claim, Remark> {
-    let splits = || splits(&finding, served);
-    if is_contradicted(&finding, served) {
+pub(crate) fn weigh(mut claim: Claim, served: &Served) -> Result<Claim, Remark> {
+    let splits = || splits(&claim, served);
+    if is_contradicted(&claim, served) {
         let said: Vec<_> = splits()
             .map(|(kind, split)| text(kind, split, served))
             .collect();
-        return Err(withheld(&finding, &said.join("; ")));
+        return Err(withheld(&claim, &said.join("; ")));
     }
-    let stages = mechanism(&finding);
+    let stages = mechanism(&claim);
     let (mut shown, mut unseen) = (Vec::new(), None);
     for (kind, split) in splits() {
         let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
@@ -86,35 +86,35 @@ pub(crate) fn weigh(mut finding: Claim, served: &Served) -> Result<Claim, Remark
             }
             .count(split.packets.count()),
         );
-        if finding.cause == Id::ServerThink && split.share(stages) < CONTRADICTED {
+        if claim.cause == Id::ServerThink && split.share(stages) < CONTRADICTED {
             unseen = unsent(split);
         }
     }
-    finding.evidence.extend(shown);
-    if is_servers(&finding)
-        && finding
+    claim.evidence.extend(shown);
+    if is_servers(&claim)
+        && claim
             .time
             .waits
             .iter()
             .any(|&kind| is_renamed(kind, served))
     {
         // The other exchanges were not joined, and may have waited for the same reason.
-        finding.basis.cap(Ceiling::Renamed);
-        return Ok(finding);
+        claim.basis.cap(Ceiling::Renamed);
+        return Ok(claim);
     }
     if let Some(candidate) = unseen {
-        finding.basis.cap(Ceiling::NotInProgram);
-        finding.candidates.insert(0, candidate);
+        claim.basis.cap(Ceiling::NotInProgram);
+        claim.candidates.insert(0, candidate);
     }
-    Ok(finding)
+    Ok(claim)
 }
 
-/// Returns the waits of the finding that the server's kernel timed in many exchanges.
+/// Returns the waits of the claim that the server's kernel timed in many exchanges.
 fn splits<'a>(
-    finding: &Claim,
+    claim: &Claim,
     served: &'a Served,
 ) -> impl Iterator<Item = (WaitKind, &'a Split)> + use<'a> {
-    let waits = finding.time.waits.clone();
+    let waits = claim.time.waits.clone();
     let meant = move |(kind, split): &(WaitKind, &Split)| {
         waits.contains(kind) && split.packets.count() >= REPEATS
     };
@@ -126,17 +126,17 @@ fn splits<'a>(
     named.chain(shown.filter(move |_| is_gone))
 }
 
-/// Returns true if the finding's waits are all the server's own. `qdisc-dwell` is also about the
+/// Returns true if the claim's waits are all the server's own. `qdisc-dwell` is also about the
 /// round trip: its queue is the server's, but comes after the network stack.
-fn is_servers(finding: &Claim) -> bool {
-    finding.culprit == Owner::Server && finding.time.waits.iter().all(|kind| KINDS.contains(kind))
+fn is_servers(claim: &Claim) -> bool {
+    claim.culprit == Owner::Server && claim.time.waits.iter().all(|kind| KINDS.contains(kind))
 }
 
-/// Returns true if the server's kernel shows that none of the finding's waits was the server's. A
-/// finding of which it confirms one kind of wait stands.
-pub(crate) fn is_contradicted(finding: &Claim, served: &Served) -> bool {
-    let mut splits = splits(finding, served).peekable();
-    is_servers(finding)
+/// Returns true if the server's kernel shows that none of the claim's waits was the server's. A
+/// claim of which it confirms one kind of wait stands.
+pub(crate) fn is_contradicted(claim: &Claim, served: &Served) -> bool {
+    let mut splits = splits(claim, served).peekable();
+    is_servers(claim)
         && splits.peek().is_some()
         && splits.all(|(_, split)| split.host_share() < CONTRADICTED)
 }
@@ -147,21 +147,21 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     shown >= REPEATS && named * 2 < shown
 }
 
-fn withheld(finding: &Claim, said: &str) -> Remark {
+fn withheld(claim: &Claim, said: &str) -> Remark {
     let text = format!(
         "{}: {} is not reported although the packets alone would show it: {said}. The rest of the \
          time passed between the server's network stack and the capture point.",
-        finding.service(),
-        finding.cause
+        claim.service(),
+        claim.cause
     );
     remark("host-contradicts", text)
 }
 
 /// Returns the stages in which a cause on the server spends its time. Empty if time in a stage does
 /// not show that this cause is the reason.
-fn mechanism(finding: &Claim) -> &'static [TurnStage] {
-    if finding.culprit == Owner::Server {
-        finding.cause.cause().stages
+fn mechanism(claim: &Claim) -> &'static [TurnStage] {
+    if claim.culprit == Owner::Server {
+        claim.cause.cause().stages
     } else {
         &[]
     }

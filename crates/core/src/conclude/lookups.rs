@@ -1,5 +1,5 @@
 //! DNS lookups without a connection after them. If the capture is about nothing else, slow or lost
-//! lookups become findings on their resolver. Otherwise they become notes.
+//! lookups become claims on their resolver. Otherwise they become notes.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -32,9 +32,9 @@ pub(super) const APART: &str = "lookups-apart";
 /// Maximum number of resolvers reported.
 const MAX_TOLD: usize = 8;
 
-/// Adds findings and notes on lookups without a connection. Investigations, which run a load, get
+/// Adds claims and notes on lookups without a connection. Investigations, which run a load, get
 /// none.
-pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
+pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
     }
@@ -47,11 +47,11 @@ pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>, notes: &mu
             slow(evidence, resolver, resolved),
             streamed(evidence, resolver, resolved),
         ];
-        for finding in found.into_iter().flatten() {
+        for claim in found.into_iter().flatten() {
             if is_all {
-                findings.push(finding)
+                claims.push(claim)
             } else {
-                notes.push(remark(&finding))
+                notes.push(remark(&claim))
             }
         }
         notes.extend(failed(resolver, resolved));
@@ -68,19 +68,19 @@ fn is_all(evidence: &Observations) -> bool {
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
 }
 
-/// Returns the remark that replaces a finding in a capture that is not only about lookups.
-fn remark(finding: &Claim) -> Remark {
+/// Returns the remark that replaces a claim in a capture that is not only about lookups.
+fn remark(claim: &Claim) -> Remark {
     Remark {
         id: APART.to_owned(),
         text: format!(
             "{} No connection followed ({}).",
-            finding.text.summary, finding.cause
+            claim.text.summary, claim.cause
         ),
     }
 }
 
-/// Returns a finding on some of a resolver's lookups, if the time that they lost matters.
-fn finding(
+/// Returns a claim on some of a resolver's lookups, if the time that they lost matters.
+fn claim(
     (evidence, resolver, resolved): (&Observations, IpAddr, &Resolved),
     id: Id,
     culprit: Owner,
@@ -93,26 +93,26 @@ fn finding(
     }
     let blank = Blank::default();
     let case = blank.case(Endpoint::new(resolver, dns::PORT), &evidence.facts);
-    let mut finding = evidence::bare_finding(id, culprit, &case);
-    finding.unit = Unit::Lookups;
-    finding.time.cost_exactly(cost);
-    finding.time.wall_ns = cost;
-    finding.time.whole_ns = total;
-    finding.affected = Affected {
+    let mut claim = evidence::bare_claim(id, culprit, &case);
+    claim.unit = Unit::Lookups;
+    claim.time.cost_exactly(cost);
+    claim.time.wall_ns = cost;
+    claim.time.whole_ns = total;
+    claim.affected = Affected {
         exchanges: lost.count(),
         of: resolved.lookups,
     };
-    Some(finding)
+    Some(claim)
 }
 
-/// Returns the finding on queries that were retransmitted.
+/// Returns the claim on queries that were retransmitted.
 fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
     let mut all = retried.lost.clone();
     all.absorb(unanswered.lost.clone());
     let about = (evidence, resolver, resolved);
-    let mut finding = finding(about, Id::DnsRetry, Owner::Path, &all)?;
-    finding.evidence.extend(shown(
+    let mut claim = claim(about, Id::DnsRetry, Owner::Path, &all)?;
+    claim.evidence.extend(shown(
         retried,
         format!(
             "{} of {} got an answer from {resolver} only after a retry, {} (median) later: {}",
@@ -122,7 +122,7 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
             retried.name,
         ),
     ));
-    finding.evidence.extend(shown(
+    claim.evidence.extend(shown(
         unanswered,
         format!(
             "{} of {} sent to {resolver} repeatedly for {} (median) and never answered: {}",
@@ -135,8 +135,8 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
     // A resolver that gets no answer from its own upstream servers looks the same: it does not
     // answer either.
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
-    finding.basis = Basis::new(all.count(), has_look_alike);
-    finding.text.summary = format!(
+    claim.basis = Basis::new(all.count(), has_look_alike);
+    claim.text.summary = format!(
         "Queries to the resolver {resolver}, or its answers, are lost: {} of {} waited {} (median) \
          until they were retried{}.",
         all.count(),
@@ -147,9 +147,9 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
             count => format!(", and {count} got no answer at all"),
         },
     );
-    finding.text.overturned_by =
+    claim.text.overturned_by =
         "a capture at the resolver in which the first query arrives and is answered late".into();
-    finding.fix = vec![
+    claim.fix = vec![
         fix(
             "path",
             "find out where packets to UDP port 53 are lost: filter rules, conntrack, the \
@@ -160,10 +160,10 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
             "list a nameserver that answers first in /etc/resolv.conf; `options timeout:1`",
         ),
     ];
-    Some(finding)
+    Some(claim)
 }
 
-/// Returns the finding on answers that were slow although no packet was lost.
+/// Returns the claim on answers that were slow although no packet was lost.
 fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
@@ -184,7 +184,7 @@ fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
     let most = several.map(|(sum, _)| sum.as_nanos()).max();
     let is_one_domain = most.unwrap_or_default() as f64 >= late.sum_ns() as f64 * ONE_DOMAIN;
     let about = (evidence, resolver, resolved);
-    let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
+    let mut claim = claim(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(
         "{} of {} answered {} (median) later than the round trip to {resolver} ({}) explains, with \
          no query repeated",
@@ -194,25 +194,25 @@ fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
         human(nearest),
     );
     let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
-    finding.evidence.push(shown.packets(&packets));
-    finding.basis = Basis::new(late.count(), is_one_domain);
-    finding.text.summary = format!(
+    claim.evidence.push(shown.packets(&packets));
+    claim.basis = Basis::new(late.count(), is_one_domain);
+    claim.text.summary = format!(
         "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {}: \
          it asks others first.",
         median(&late),
         late.count(),
         counted(resolved.lookups, "lookup", "lookups"),
     );
-    finding.text.overturned_by =
+    claim.text.overturned_by =
         "a second lookup of the same name that takes equally long: then the path is slow".into();
-    finding.fix = vec![fix(
+    claim.fix = vec![fix(
         "resolver",
         "make it cache answers for longer, prefetch names in use, or use a nearer upstream",
     )];
-    Some(finding)
+    Some(claim)
 }
 
-/// Returns the finding on answers that did not fit into a UDP datagram.
+/// Returns the claim on answers that did not fit into a UDP datagram.
 fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<Claim> {
     let streamed = &resolved.streamed;
     let typical = streamed
@@ -220,8 +220,8 @@ fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> O
         .quantile(0.5)
         .filter(|&typical| typical >= STREAMED)?;
     let about = (evidence, resolver, resolved);
-    let mut finding = finding(about, Id::DnsTcpFallback, Owner::Resolver, &streamed.lost)?;
-    finding.evidence.extend(shown(
+    let mut claim = claim(about, Id::DnsTcpFallback, Owner::Resolver, &streamed.lost)?;
+    claim.evidence.extend(shown(
         streamed,
         format!(
             "{} of {} of {resolver} did not fit into a datagram, and the lookup was repeated over \
@@ -232,18 +232,18 @@ fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> O
             streamed.name,
         ),
     ));
-    finding.basis = Basis::new(streamed.count(), false);
-    finding.text.summary = format!(
+    claim.basis = Basis::new(streamed.count(), false);
+    claim.text.summary = format!(
         "Answers of the resolver {resolver} do not fit into a datagram, and repeating the lookup \
          over TCP takes {} (median).",
         human(typical),
     );
-    finding.text.overturned_by = "the same answers within one datagram".into();
-    finding.fix = vec![fix(
+    claim.text.overturned_by = "the same answers within one datagram".into();
+    claim.fix = vec![fix(
         "client",
         "allow larger answers (EDNS, `options edns0`); query fewer records",
     )];
-    Some(finding)
+    Some(claim)
 }
 
 fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {

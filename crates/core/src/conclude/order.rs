@@ -9,8 +9,8 @@ use crate::registry::{Failing, Id};
 /// one per this many requests.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// Packet loss is ranked before another finding if it costs at least this share of the other cost.
-/// Repairing the path changes the other finding's figures too.
+/// Packet loss is ranked before another claim if it costs at least this share of the other cost.
+/// Repairing the path changes the other claim's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
 /// Minimum cost of a full link that is ranked before the losses of its service, as a share of the
@@ -20,20 +20,20 @@ const FULL_SHARE: f64 = 0.5;
 /// A place is ranked before a cause that says only where, if it has this many times the cause's time.
 const MUCH_MORE: f64 = 1.5;
 
-/// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
+/// Sorts the claims. Causes that let no request succeed come first, with two exceptions. One is a
 /// few failed attempts among many requests that succeed. The other is a few attempts at a service
-/// that never answered, if a finding with a more certain verdict costs more time. Requests that fail
+/// that never answered, if a claim with a more certain verdict costs more time. Requests that fail
 /// come first too, if they are many.
 ///
-/// The other findings are sorted by weight: the time that they claim or, before the account is
-/// made, their cost. Claimed time is better because two findings of equal cost may explain the same
+/// The other claims are sorted by weight: the time that they claim or, before the account is
+/// made, their cost. Claimed time is better because two claims of equal cost may explain the same
 /// time.
 pub(super) fn rank(
-    findings: &mut Vec<Claim>,
+    claims: &mut Vec<Claim>,
     evidence: &Observations,
     weight: impl Fn(&Claim) -> u64,
 ) {
-    let costs: Vec<_> = findings
+    let costs: Vec<_> = claims
         .iter()
         .map(|f| (f.verdict_on_place(), f.time.cost.likely))
         .collect();
@@ -41,13 +41,13 @@ pub(super) fn rank(
         let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
         surer.map(|&(_, cost)| cost).max().unwrap_or_default()
     };
-    let is_small = |finding: &Claim| {
-        let service = evidence.services.get(&finding.at);
+    let is_small = |claim: &Claim| {
+        let service = evidence.services.get(&claim.at);
         let is_elsewhere = service.is_some_and(|service| {
             service.ledger.counts.count == 0
-                && service.ledger.setups.waits.total() < dearest(finding.verdict_on_place())
+                && service.ledger.setups.waits.total() < dearest(claim.verdict_on_place())
         });
-        finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
+        claim.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
     };
     let seen = evidence
         .services
@@ -55,7 +55,7 @@ pub(super) fn rank(
         .map(|service| service.ledger.uncut());
     let seen: u64 = seen.sum();
     let fails = |f: &Claim| failures::leads(f, seen);
-    findings.sort_by(|a, b| {
+    claims.sort_by(|a, b| {
         let key = |f: &Claim| {
             let is_blocking =
                 is_blocking(f) && !is_strangers(f.affected.exchanges, seen) && !is_small(f);
@@ -65,104 +65,97 @@ pub(super) fn rank(
             .cmp(&key(b))
             .then_with(|| (a.at, a.cause.as_str()).cmp(&(b.at, b.cause.as_str())))
     });
-    put_particular_first(findings);
-    put_ground_first(findings, fails);
-    put_full_links_first(findings);
+    put_particular_first(claims);
+    put_ground_first(claims, fails);
+    put_full_links_first(claims);
 }
 
-/// Returns true if no request succeeds while the finding's cause lasts.
-fn is_blocking(finding: &Claim) -> bool {
-    finding.cause.cause().fails == Some(Failing::Connections)
+/// Returns true if no request succeeds while the claim's cause lasts.
+fn is_blocking(claim: &Claim) -> bool {
+    claim.cause.cause().fails == Some(Failing::Connections)
 }
 
 fn is_strangers(attempts: u64, requests: u64) -> bool {
     attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
-/// Moves the finding on packet loss before other findings of its service, if the loss costs at
-/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
-fn put_ground_first(findings: &mut Vec<Claim>, leads: impl Fn(&Claim) -> bool) {
-    let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
+/// Moves the claim on packet loss before other claims of its service, if the loss costs at
+/// least the share [`GROUND_SHARE`] of their cost. Claims that block all requests stay first.
+fn put_ground_first(claims: &mut Vec<Claim>, leads: impl Fn(&Claim) -> bool) {
+    let Some(at) = claims.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
     let ground = |f: &Claim| {
         let weight = f.time.cost.likely as f64 * GROUND_SHARE;
-        findings
+        claims
             .get(at)
             .is_some_and(|loss| loss.at == f.at && loss.time.cost.likely as f64 >= weight)
     };
-    let to = findings
+    let to = claims
         .iter()
         .take(at)
         .position(|f| !is_blocking(f) && !leads(f) && ground(f));
     if let Some(to) = to {
-        let loss = findings.remove(at);
-        findings.insert(to, loss);
+        let loss = claims.remove(at);
+        claims.insert(to, loss);
     }
 }
 
-/// Moves each finding on a special case before the finding on its general cause. Example: if
+/// Moves each claim on a special case before the claim on its general cause. Example: if
 /// connection setup is slow for a known reason, this reason comes before the number of connections,
-/// even if all connections together cost more. Likewise, slow start comes after the finding that
+/// even if all connections together cost more. Likewise, slow start comes after the claim that
 /// makes it matter.
-fn put_particular_first(findings: &mut Vec<Claim>) {
+fn put_particular_first(claims: &mut Vec<Claim>) {
     let mut at = 0;
-    while let Some(general) = findings.get(at) {
-        let behind = findings
-            .iter()
-            .enumerate()
-            .skip(at + 1)
-            .find(|(_, finding)| {
-                finding.at == general.at
-                    && finding.cause.cause().particular_to.contains(&general.cause)
-            });
+    while let Some(general) = claims.get(at) {
+        let behind = claims.iter().enumerate().skip(at + 1).find(|(_, claim)| {
+            claim.at == general.at && claim.cause.cause().particular_to.contains(&general.cause)
+        });
         if let Some((from, _)) = behind {
-            let finding = findings.remove(from);
-            findings.insert(at, finding);
+            let claim = claims.remove(from);
+            claims.insert(at, claim);
         }
         at += 1;
     }
 }
 
-/// Moves each finding on a full link before the losses of its service, unless the link costs less
+/// Moves each claim on a full link before the losses of its service, unless the link costs less
 /// than the share [`FULL_SHARE`] of them: they are those of its queue.
-fn put_full_links_first(findings: &mut Vec<Claim>) {
-    // A finding that moves to an earlier place does not change the places of those after it.
-    for at in 0..findings.len() {
-        let Some(full) = findings.get(at).filter(|f| f.cause == Id::BandwidthLimit) else {
+fn put_full_links_first(claims: &mut Vec<Claim>) {
+    // A claim that moves to an earlier place does not change the places of those after it.
+    for at in 0..claims.len() {
+        let Some(full) = claims.get(at).filter(|f| f.cause == Id::BandwidthLimit) else {
             continue;
         };
         let is_overflow = |f: &Claim| {
             let least = f.time.cost.likely as f64 * FULL_SHARE;
             is_loss_behind(f, full) && full.time.cost.likely as f64 >= least
         };
-        if let Some(to) = findings.iter().take(at).position(is_overflow) {
-            let full = findings.remove(at);
-            findings.insert(to, full);
+        if let Some(to) = claims.iter().take(at).position(is_overflow) {
+            let full = claims.remove(at);
+            claims.insert(to, full);
         }
     }
 }
 
-/// Moves the finding on requests that wait in the client behind the cause that takes most of the
+/// Moves the claim on requests that wait in the client behind the cause that takes most of the
 /// exchanges' time. That cause keeps the connections busy, so requests find none free. Causes that
 /// may be necessary work do not count: against them, only more connections help.
-pub(super) fn put_queue_behind(findings: &mut Vec<Claim>, is_most: impl Fn(&Claim) -> bool) {
-    let is_queue = |finding: &Claim| finding.cause == Id::ClientQueue;
-    let Some(from) = findings.iter().position(is_queue) else {
+pub(super) fn put_queue_behind(claims: &mut Vec<Claim>, is_most: impl Fn(&Claim) -> bool) {
+    let is_queue = |claim: &Claim| claim.cause == Id::ClientQueue;
+    let Some(from) = claims.iter().position(is_queue) else {
         return;
     };
-    let root = findings.iter().skip(from + 1).position(|finding| {
-        let cause = finding.cause.cause();
-        findings
-            .get(from)
-            .is_some_and(|queue| queue.at == finding.at)
+    let root = claims.iter().skip(from + 1).position(|claim| {
+        let cause = claim.cause.cause();
+        claims.get(from).is_some_and(|queue| queue.at == claim.at)
             && !cause.may_be_work
-            && !finding.locates()
-            && is_most(finding)
+            && !claim.locates()
+            && is_most(claim)
     });
     if let Some(root) = root {
-        let queue = findings.remove(from);
-        findings.insert(from + root + 1, queue);
+        let queue = claims.remove(from);
+        claims.insert(from + root + 1, queue);
     }
 }
 

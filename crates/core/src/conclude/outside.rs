@@ -1,5 +1,5 @@
 //! Transfers outside exchanges: data that no request asked for, or that was not answered. The
-//! transport rules treat this data like messages. If exchanges show the same cause, the finding
+//! transport rules treat this data like messages. If exchanges show the same cause, the claim
 //! outside exchanges becomes further evidence of it.
 //!
 //! At a high rate, the kernel of a watched server passes only a sample of the segments. A gap
@@ -18,15 +18,15 @@ use crate::observed::flow::Endpoint;
 use crate::report::LayerState;
 use crate::service::Ledger;
 
-/// Adds the findings outside exchanges to the other findings.
-pub(super) fn add(evidence: &Observations, findings: &mut Vec<Claim>) {
+/// Adds the claims outside exchanges to the other claims.
+pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>) {
     let services = evidence.services.iter();
     let outside =
         services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
     for (endpoint, service, outside) in outside {
-        for finding in found(evidence, endpoint, outside) {
-            if let Some(finding) = weigh(finding, service, outside) {
-                join(findings, finding);
+        for claim in found(evidence, endpoint, outside) {
+            if let Some(claim) = weigh(claim, service, outside) {
+                join(claims, claim);
             }
         }
     }
@@ -41,12 +41,12 @@ fn found(evidence: &Observations, endpoint: Endpoint, outside: &Outside) -> Vec<
         ..blank.case(endpoint, &evidence.facts)
     };
     let conclusions = outside.rules.conclude(&case).into_iter();
-    let findings = conclusions.filter_map(|conclusion| match conclusion {
-        Conclusion::Finding(finding) => Some(*finding),
+    let claims = conclusions.filter_map(|conclusion| match conclusion {
+        Conclusion::Claim(claim) => Some(*claim),
         Conclusion::Note(_) | Conclusion::Nothing => None,
     });
-    findings
-        .filter(|finding| finding.cause.cause().holds_any_data)
+    claims
+        .filter(|claim| claim.cause.cause().holds_any_data)
         .collect()
 }
 
@@ -88,26 +88,26 @@ pub(super) fn doubt(evidence: &Observations, within: &Ledger) -> Option<(LayerSt
     })
 }
 
-/// Computes the finding's share of the service's whole time, and drops the finding if the share is
+/// Computes the claim's share of the service's whole time, and drops the claim if the share is
 /// too small: a lost segment of a greeting is negligible next to a thousand requests.
-fn weigh(mut finding: Claim, service: &Service, outside: &Outside) -> Option<Claim> {
+fn weigh(mut claim: Claim, service: &Service, outside: &Outside) -> Option<Claim> {
     let all = service
         .ledger
         .total()
         .saturating_add(outside.ledger.total());
-    finding.time.whole_ns = all;
-    finding.time.predicted = None;
-    (finding.time.share() >= MATERIAL_SHARE).then_some(finding)
+    claim.time.whole_ns = all;
+    claim.time.predicted = None;
+    (claim.time.share() >= MATERIAL_SHARE).then_some(claim)
 }
 
-/// Merges two findings on the same cause of the same service. The one with the higher cost stays,
+/// Merges two claims on the same cause of the same service. The one with the higher cost stays,
 /// and gets the other's evidence.
-fn join(findings: &mut Vec<Claim>, finding: Claim) {
-    let same = findings
+fn join(claims: &mut Vec<Claim>, claim: Claim) {
+    let same = claims
         .iter_mut()
-        .find(|known| known.cause == finding.cause && known.at == finding.at);
+        .find(|known| known.cause == claim.cause && known.at == claim.at);
     match same {
-        Some(known) => known.join(finding),
-        None => findings.push(finding),
+        Some(known) => known.join(claim),
+        None => claims.push(claim),
     }
 }

@@ -1,4 +1,4 @@
-//! The directives that explain findings.
+//! The directives that explain claims.
 //!
 //! A new directive needs a row here. It also needs its contexts and its default in the table of the
 //! source that reads the configuration.

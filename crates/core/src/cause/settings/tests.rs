@@ -608,19 +608,19 @@ fn settings_of_another_server_explain_nothing() {
     assert!(of(None).is_empty());
 }
 
-fn finding(cause: Id, fixes: &[&str]) -> Claim {
-    let mut finding = Claim::blank(cause, Owner::Server, subject());
-    finding.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
-    finding.basis = Basis::new(100, false);
-    finding.fix = fixes.iter().map(|change| fix("server", *change)).collect();
-    finding
+fn claim(cause: Id, fixes: &[&str]) -> Claim {
+    let mut claim = Claim::blank(cause, Owner::Server, subject());
+    claim.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
+    claim.basis = Basis::new(100, false);
+    claim.fix = fixes.iter().map(|change| fix("server", *change)).collect();
+    claim
 }
 
-fn told(finding: Claim, facts: &Facts, measured: Measured) -> Claim {
+fn told(claim: Claim, facts: &Facts, measured: Measured) -> Claim {
     let empty = Empty::default();
     let case = empty.case(facts, Some(TargetId::Subject));
-    match explained(Conclusion::Finding(Box::new(finding)), &case, || measured) {
-        Conclusion::Finding(finding) => *finding,
+    match explained(Conclusion::Claim(Box::new(claim)), &case, || measured) {
+        Conclusion::Claim(claim) => *claim,
         other => panic!("the finding stays: {other:?}"),
     }
 }
@@ -629,12 +629,12 @@ fn told(finding: Claim, facts: &Facts, measured: Measured) -> Claim {
 fn the_line_to_change_takes_the_place_of_the_general_advice() {
     let facts = facts(&[("keepalive_requests", "10")]);
     let general = ["pool connections", "keepalive_requests above 0 (nginx)"];
-    let finding = told(
-        finding(Id::ConnectionNotReused, &general),
+    let claim = told(
+        claim(Id::ConnectionNotReused, &general),
         &facts,
         closed_after(10),
     );
-    let fixes: Vec<(&str, &str)> = finding
+    let fixes: Vec<(&str, &str)> = claim
         .fix
         .iter()
         .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
@@ -649,8 +649,8 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
             )
         ]
     );
-    let [_, piece] = finding.evidence.as_slice() else {
-        panic!("one more piece: {:?}", finding.evidence);
+    let [_, piece] = claim.evidence.as_slice() else {
+        panic!("one more piece: {:?}", claim.evidence);
     };
     let expected = Evidence::circumstance(
         EvidenceKind::Configuration,
@@ -659,20 +659,20 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
     );
     let place = Some("/etc/nginx/conf.d/x.conf:12".to_owned());
     assert_eq!(*piece, expected.at(place));
-    assert_eq!(finding.verdict(), Verdict::Strong);
-    let accused = accused(&facts, &[word::finding(finding)]);
+    assert_eq!(claim.verdict(), Verdict::Strong);
+    let accused = accused(&facts, &[word::finding(claim)]);
     assert_eq!(accused[0].1, Id::ConnectionNotReused);
 }
 
 #[test]
 fn advice_that_names_no_directive_stays_behind_the_line_to_change() {
     let facts = facts(&[("ssl_stapling", "not set"), ("ssl_stapling", "off")]);
-    let finding = told(
-        finding(Id::TlsRevocationFetch, &["send the chain"]),
+    let claim = told(
+        claim(Id::TlsRevocationFetch, &["send the chain"]),
         &facts,
         NONE,
     );
-    let changes: Vec<&str> = finding.fix.iter().map(|fix| fix.change.as_str()).collect();
+    let changes: Vec<&str> = claim.fix.iter().map(|fix| fix.change.as_str()).collect();
     assert_eq!(
         changes,
         ["ssl_stapling on; ssl_stapling_verify on;", "send the chain"]
@@ -682,13 +682,13 @@ fn advice_that_names_no_directive_stays_behind_the_line_to_change() {
 #[test]
 fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
     let mut facts = facts(&[("listen deferred", "off")]);
-    let against = told(finding(Id::DeferAccept, &[]), &facts, NONE);
+    let against = told(claim(Id::DeferAccept, &[]), &facts, NONE);
     assert_eq!(against.verdict(), Verdict::Possible);
     assert_eq!(against.basis.against, [EvidenceKind::Configuration]);
     assert_eq!(against.evidence.len(), 1);
     assert!(against.text.overturned_by.contains("no `deferred`"));
     facts.configuration[0].is_newer_than_process = Some(true);
-    let silent = told(finding(Id::DeferAccept, &[]), &facts, NONE);
+    let silent = told(claim(Id::DeferAccept, &[]), &facts, NONE);
     assert_eq!(
         (silent.verdict(), silent.basis.against.len()),
         (Verdict::Strong, 0)
@@ -744,8 +744,8 @@ fn doubt_and_defaults_are_told() {
         configuration: vec![doubtful],
         ..Facts::default()
     };
-    let finding = told(finding(Id::CompressionCost, &[]), &facts, NONE);
-    let text = &finding.evidence.last().expect("a setting").text;
+    let claim = told(claim(Id::CompressionCost, &[]), &facts, NONE);
+    let text = &claim.evidence.last().expect("a setting").text;
     assert!(text.contains("not certain: two servers"), "{text}");
     let mut default = line("proxy_http_version", "1.0");
     default.set_at = None;

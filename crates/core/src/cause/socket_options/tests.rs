@@ -81,23 +81,23 @@ fn listening(queued: u32, limit: u32, somaxconn: u32) -> ListenerSample {
     }
 }
 
-/// Returns a strong finding, with general advice, after the calls were compared with it.
+/// Returns a strong claim, with general advice, after the calls were compared with it.
 fn compared(cause: Id, facts: &Facts, affected: u64, fixes: &[&str]) -> Claim {
-    let mut finding = Claim::blank(cause, Owner::Server, subject());
-    finding.basis = Basis::new(100, false);
-    finding.affected.exchanges = affected;
-    finding.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
-    finding.fix = fixes.iter().map(|change| fix("server", *change)).collect();
+    let mut claim = Claim::blank(cause, Owner::Server, subject());
+    claim.basis = Basis::new(100, false);
+    claim.affected.exchanges = affected;
+    claim.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
+    claim.fix = fixes.iter().map(|change| fix("server", *change)).collect();
     let empty = Empty::default();
     let case = empty.case(facts, Some(TargetId::Subject));
-    match explained(Conclusion::Finding(Box::new(finding)), &case) {
-        Conclusion::Finding(finding) => *finding,
+    match explained(Conclusion::Claim(Box::new(claim)), &case) {
+        Conclusion::Claim(claim) => *claim,
         other => panic!("the finding stays: {other:?}"),
     }
 }
 
-fn changes(finding: &Claim) -> Vec<(&str, &str)> {
-    let fixes = finding.fix.iter();
+fn changes(claim: &Claim) -> Vec<(&str, &str)> {
+    let fixes = claim.fix.iter();
     fixes
         .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
         .collect()
@@ -106,11 +106,11 @@ fn changes(finding: &Claim) -> Vec<(&str, &str)> {
 #[test]
 fn an_option_that_was_set_in_time_contradicts_a_hold() {
     let set = facts(Accepted::default(), &[(6, 1, &[1], 0)]);
-    let finding = compared(Id::NagleRoundTrip, &set, 40, &[]);
-    assert_eq!(finding.verdict(), Verdict::Possible);
-    assert_eq!(finding.basis.against, [EvidenceKind::ForeignSocket]);
+    let claim = compared(Id::NagleRoundTrip, &set, 40, &[]);
+    assert_eq!(claim.verdict(), Verdict::Possible);
+    assert_eq!(claim.basis.against, [EvidenceKind::ForeignSocket]);
     assert!(
-        finding
+        claim
             .text
             .overturned_by
             .contains("nginx[12] accepted 4 connections")
@@ -136,10 +136,10 @@ fn an_option_that_was_set_late_explains_only_the_first_requests() {
 #[test]
 fn an_option_that_nobody_set_is_part_of_the_mechanism_and_advice_on_it_goes() {
     let none = facts(Accepted::default(), &[]);
-    let finding = compared(Id::NagleDelayedAck, &none, 9, &["set TCP_NODELAY"]);
-    assert_eq!(finding.verdict(), Verdict::Proven);
-    assert!(finding.evidence[1].text.contains("on none of them"));
-    assert_eq!(finding.fix.len(), 1);
+    let claim = compared(Id::NagleDelayedAck, &none, 9, &["set TCP_NODELAY"]);
+    assert_eq!(claim.verdict(), Verdict::Proven);
+    assert!(claim.evidence[1].text.contains("on none of them"));
+    assert_eq!(claim.fix.len(), 1);
     let tuned = compared(
         Id::SendBuffer,
         &none,
@@ -169,10 +169,10 @@ fn who_set_an_option_is_named_with_its_value() {
     ];
     for (cause, option, words, text) in cases {
         let set = facts(Accepted::default(), &[(1, option, words, 0)]);
-        let finding = compared(cause, &set, 9, &[]);
-        let told = &finding.evidence[1].text;
+        let claim = compared(cause, &set, 9, &[]);
+        let told = &claim.evidence[1].text;
         assert!(told.contains("nginx[12]") && told.contains(text), "{told}");
-        assert_eq!(changes(&finding)[0].0, "nginx[12]");
+        assert_eq!(changes(&claim)[0].0, "nginx[12]");
     }
     // A timeout of five seconds resets nothing, and the largest rate is no limit.
     for (cause, option, words) in [
@@ -188,17 +188,16 @@ fn who_set_an_option_is_named_with_its_value() {
 fn a_line_of_the_configuration_is_better_advice_than_the_call() {
     let set = facts(Accepted::default(), &[(1, 7, &[8192], 0)]);
     let empty = Empty::default();
-    let mut finding = Claim::blank(Id::SendBuffer, Owner::Server, subject());
-    finding.fix = vec![fix("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
+    let mut claim = Claim::blank(Id::SendBuffer, Owner::Server, subject());
+    claim.fix = vec![fix("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
     let piece = Evidence::circumstance(EvidenceKind::Configuration, "nginx has sndbuf");
-    finding.evidence = vec![piece];
+    claim.evidence = vec![piece];
     let case = empty.case(&set, Some(TargetId::Subject));
-    let Conclusion::Finding(finding) = explained(Conclusion::Finding(Box::new(finding)), &case)
-    else {
+    let Conclusion::Claim(claim) = explained(Conclusion::Claim(Box::new(claim)), &case) else {
         panic!("the finding stays");
     };
-    assert_eq!(changes(&finding)[0].0, "/etc/nginx/nginx.conf:9");
-    assert_eq!(finding.evidence.len(), 2);
+    assert_eq!(changes(&claim)[0].0, "/etc/nginx/nginx.conf:9");
+    assert_eq!(claim.evidence.len(), 2);
 }
 
 #[test]

@@ -13,14 +13,14 @@ use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
-/// Time outside the exchanges at one place, without the time that findings claim.
+/// Time outside the exchanges at one place, without the time that claims take.
 pub(super) struct Beyond {
     /// The late requests and their delays.
     tally: Tally,
     place: Place,
     /// The minimum round-trip time.
     least: Duration,
-    /// The time that no finding claims, in nanoseconds.
+    /// The time that no claim takes, in nanoseconds.
     pub(super) unclaimed: u64,
     /// The minimum round-trip time times the number of requests, in nanoseconds. This time is
     /// inherent.
@@ -29,7 +29,7 @@ pub(super) struct Beyond {
 
 impl Beyond {
     /// Returns the time outside the exchanges of the case's service, by place.
-    pub(super) fn all(case: &Case<'_>, findings: &[Claim]) -> Vec<Self> {
+    pub(super) fn all(case: &Case<'_>, claims: &[Claim]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
         let tallies = [(Place::Path, late), (Place::Unknown, timers)];
@@ -37,20 +37,18 @@ impl Beyond {
             .into_iter()
             .filter_map(|(p, tally)| Some((p, tally?)));
         known
-            .filter_map(|(place, tally)| Self::of(place, tally, case, findings))
+            .filter_map(|(place, tally)| Self::of(place, tally, case, claims))
             .collect()
     }
 
-    /// Returns the time at one place, if it matters to the client. The costs of `findings` are
+    /// Returns the time at one place, if it matters to the client. The costs of `claims` are
     /// subtracted.
-    fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Claim]) -> Option<Self> {
-        let own = findings
-            .iter()
-            .filter(|finding| finding.at == case.endpoint);
-        // Findings on the server claim time within the exchanges.
-        let claims = own.filter(|finding| finding.culprit != Owner::Server);
-        let claimed = claims.fold(0, |sum: u64, finding| {
-            sum.saturating_add(finding.time.cost.likely)
+    fn of(place: Place, tally: Tally, case: &Case<'_>, claims: &[Claim]) -> Option<Self> {
+        let own = claims.iter().filter(|claim| claim.at == case.endpoint);
+        // Claims on the server claim time within the exchanges.
+        let claims = own.filter(|claim| claim.culprit != Owner::Server);
+        let claimed = claims.fold(0, |sum: u64, claim| {
+            sum.saturating_add(claim.time.cost.likely)
         });
         let count = case.ledger.counts.count.max(1);
         let least = case.round_trip().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Findings that name only the place of time that no cause explains.
+//! Claims that name only the place of time that no cause explains.
 
 use core::time::Duration;
 
@@ -20,17 +20,17 @@ use crate::report::{
 };
 use crate::service::Place;
 
-/// Returns a finding for each place of a service whose unclaimed time matters. `whole` is the time
-/// of all services in nanoseconds. `findings` are the other findings; the time outside exchanges
+/// Returns a claim for each place of a service whose unclaimed time matters. `whole` is the time
+/// of all services in nanoseconds. `claims` are the other claims; the time outside exchanges
 /// that they claim is left out.
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
     whole: u128,
-    findings: &[Claim],
+    claims: &[Claim],
     certainty: impl Fn(&Claim) -> (Verdict, String),
 ) -> Vec<Claim> {
-    let beyond = Beyond::all(case, findings);
+    let beyond = Beyond::all(case, claims);
     let beyond = |spot: &Spot| beyond.iter().find(|beyond| beyond.is_in(spot.place));
     let material = SPOTS.iter().filter(|spot| {
         beyond(spot).is_some()
@@ -40,14 +40,14 @@ pub(crate) fn locate(
                 && !is_unowed(spot, booked)
     });
     let located = material.map(|spot| {
-        let mut finding = finding(spot, case, booked, whole, beyond(spot));
-        let (certainty, because) = certainty(&finding);
-        if let Some(location) = finding.location.as_mut()
-            && finding.culprit != Owner::Unknown
+        let mut claim = claim(spot, case, booked, whole, beyond(spot));
+        let (certainty, because) = certainty(&claim);
+        if let Some(location) = claim.location.as_mut()
+            && claim.culprit != Owner::Unknown
         {
             (location.certainty, location.because) = (certainty, because);
         }
-        finding
+        claim
     });
     located.collect()
 }
@@ -89,51 +89,51 @@ pub(crate) fn owed_unknown(booked: &Booked<'_>, whole: u128) -> Option<Remark> {
     })
 }
 
-/// Returns a finding on time whose place is not known. Its figures are not filled in yet.
+/// Returns a claim on time whose place is not known. Its figures are not filled in yet.
 pub(crate) fn unknown(case: &Case<'_>) -> Claim {
-    let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
-    "The latency changed, and no finding explains why".clone_into(&mut finding.text.title);
-    finding.text.summary = format!(
+    let mut claim = evidence::bare_claim(Id::TimeUnknown, Owner::Unknown, case);
+    "The latency changed, and no finding explains why".clone_into(&mut claim.text.title);
+    claim.text.summary = format!(
         "An experiment changed the latency of requests to {}, and no finding explains it.",
         case.endpoint
     );
-    finding
+    claim
 }
 
-/// Returns the finding on a name of the run that took long to resolve. Each process that connects
+/// Returns the claim on a name of the run that took long to resolve. Each process that connects
 /// resolves the name once, and no request's latency includes this time.
 pub(crate) fn resolution(case: &Case<'_>) -> Option<Claim> {
     let mut resolutions = case.facts.resolutions.iter();
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
-    let mut finding = evidence::bare_finding(Id::TimeInResolver, Owner::Resolver, case);
-    finding.text.summary = format!(
+    let mut claim = evidence::bare_claim(Id::TimeInResolver, Owner::Resolver, case);
+    claim.text.summary = format!(
         "Resolving {} took {} with this host's own resolver. Clients that do not have the name in \
          a cache wait for as long before their first request.",
         slow.name,
         human(slow.took)
     );
     let text = format!("getaddrinfo() took {}", human(slow.took));
-    finding
+    claim
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
-    finding.location = Some(Location {
+    claim.location = Some(Location {
         certainty: Verdict::Strong,
         because: "the resolution was timed".to_owned(),
         claimed_ns: 0,
         share: 0.0,
         shape: None,
     });
-    finding.text.next = vec![evidence::fix(
+    claim.text.next = vec![evidence::fix(
         "client",
         format!(
             "`dig +stats {}` at each resolver of /etc/resolv.conf, several times",
             slow.name
         ),
     )];
-    Some(finding)
+    Some(claim)
 }
 
-fn finding(
+fn claim(
     spot: &Spot,
     case: &Case<'_>,
     booked: &Booked<'_>,
@@ -152,13 +152,13 @@ fn finding(
     let booked_share = unclaimed as f64 / whole.max(1) as f64;
     let whole = whole + u128::from(late) + u128::from(ways);
     let share = cost as f64 / whole.max(1) as f64;
-    let mut finding = evidence::bare_finding(spot.id, spot.culprit(&bookings), case);
-    finding.time.waits = kinds(&bookings);
-    finding.time.cost.likely = cost;
-    finding.time.cost.high = cost;
-    finding.time.whole_ns = u64::try_from(whole).unwrap_or(u64::MAX);
-    finding.affected = affected(spot, booked, count, beyond);
-    finding.location = Some(Location {
+    let mut claim = evidence::bare_claim(spot.id, spot.culprit(&bookings), case);
+    claim.time.waits = kinds(&bookings);
+    claim.time.cost.likely = cost;
+    claim.time.cost.high = cost;
+    claim.time.whole_ns = u64::try_from(whole).unwrap_or(u64::MAX);
+    claim.affected = affected(spot, booked, count, beyond);
+    claim.location = Some(Location {
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
@@ -166,20 +166,20 @@ fn finding(
         share: booked_share,
         shape,
     });
-    finding.text.summary = summary(spot, case, mean, share, shape);
-    finding.evidence.extend(beyond.map(Beyond::evidence));
+    claim.text.summary = summary(spot, case, mean, share, shape);
+    claim.evidence.extend(beyond.map(Beyond::evidence));
     if unclaimed > 0 {
-        finding.evidence.push(within(spot, case, &bookings, count));
+        claim.evidence.push(within(spot, case, &bookings, count));
     }
-    finding.evidence.extend(elsewhere(case, booked, spot));
+    claim.evidence.extend(elsewhere(case, booked, spot));
     if spot.place == Some(Place::Server) && case.has_packets {
-        finding.candidates = candidates::of_server(case);
+        claim.candidates = candidates::of_server(case);
     }
     if spot.place.is_some() {
-        finding.exemplars = ledger.latency.slowest.exemplars();
+        claim.exemplars = ledger.latency.slowest.exemplars();
     }
-    finding.text.next = next(spot, case);
-    finding
+    claim.text.next = next(spot, case);
+    claim
 }
 
 fn affected(spot: &Spot, booked: &Booked<'_>, count: u64, beyond: Option<&Beyond>) -> Affected {

@@ -15,13 +15,13 @@ use crate::stats::histogram::Distribution;
 /// meets.
 const STALL: Duration = Duration::from_millis(10);
 /// Minimum unclaimed share of a place's avoidable time. A smaller share is taken as inaccuracy of
-/// the findings.
+/// the claims.
 const REST: f64 = 0.1;
 /// A place is reported only if its unclaimed time is at least this share of the time of all
 /// services.
 const OF_ALL: f64 = 0.01;
 /// Below this mean time, and below this share of the time of its service, unexplained time is no
-/// finding, but a remark.
+/// claim, but a remark.
 pub(in crate::conclude) const NOTICED: Duration = Duration::from_millis(10);
 pub(in crate::conclude) const NOTICED_SHARE: f64 = 1.0 / 3.0;
 
@@ -64,7 +64,7 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let Some(place) = spot.place else {
         return false;
     };
-    // If findings claim nearly all of the time, the rest is their inaccuracy.
+    // If claims take nearly all of the time, the rest is their inaccuracy.
     if unclaimed < (claimed + unclaimed) * REST {
         return false;
     }

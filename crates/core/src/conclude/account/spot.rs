@@ -7,7 +7,7 @@ use crate::service::{Ledger, Place};
 
 use super::Booked;
 
-/// A place with the finding that reports its unclaimed time.
+/// A place with the claim that reports its unclaimed time.
 pub(super) struct Spot {
     pub(super) id: Id,
     pub(super) culprit: Owner,

@@ -1,4 +1,4 @@
-//! Experiments that changed the latency although no finding explains why.
+//! Experiments that changed the latency although no claim explains why.
 
 use core::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, ExperimentOutcome};
 
-/// Minimum cost of a finding that explains an experiment, as a share of the experiment's effect.
+/// Minimum cost of a claim that explains an experiment, as a share of the experiment's effect.
 const EXPLAINED: f64 = 0.5;
 
 /// Adds evidence of each experiment that reduced the subject's latency by a material share and
 /// time, unless one of the `causes` explains the effect. The evidence is added to the service's
-/// finding in `places`; if there is none, `bare` makes one.
+/// claim in `places`; if there is none, `bare` makes one.
 pub(crate) fn tried(
     experiments: &[ExperimentOutcome],
     at: Endpoint,
