@@ -366,6 +366,11 @@ impl<K> Limited<K> {
         }
     }
 
+    /// Returns the message that lost most time.
+    pub(super) fn worst(&self) -> Option<&Delivery> {
+        self.largest().1.worst.as_ref()
+    }
+
     fn affected(&self) -> u64 {
         self.server.tally.affected.max(self.client.tally.affected)
     }

@@ -72,6 +72,13 @@ impl Kind for Paced {
         (delivery.limit == Limit::Pacing).then(|| beyond_slow_start(delivery))
     }
 
+    /// Returns false if even the longest message was paced for less than a round trip. A congestion
+    /// control that paces, such as BBR, spreads each window over about a round trip.
+    fn is_fault(limited: &Limited<Self>, _: &Case<'_>) -> bool {
+        let worst = limited.worst();
+        worst.is_some_and(|worst| worst.stalled.held >= worst.round_trip)
+    }
+
     fn words(_: &Delivery) -> (&'static str, &'static Wording) {
         (SEEN, &WORDING)
     }
