@@ -158,7 +158,7 @@ fn plain<'a>(trace: &Trace<'a>) -> Option<&'a PacketRecord> {
     is_plain.then_some(response)
 }
 
-/// Tiles one exchange; `plain` is the response if the exchange is [plain](plain), whose messages need
+/// Tiles one exchange; `plain` is the response if the exchange is [`plain`], whose messages need
 /// not be walked through.
 fn tile_around(
     plain: Option<&PacketRecord>,

@@ -196,8 +196,8 @@ struct turn_record {
 	__u64 waking_unread;
 	__u64 waking;
 	__u64 slept;
-	/* Time that the thread waited for another service that it called; 0: no call is
-	 * known. */
+	/* Time that the thread waited for one service that it called, that of the longest
+	 * wait; 0: no call is known. */
 	__u64 asked_for;
 	struct ends asked;
 	__u32 pid;

@@ -52,8 +52,8 @@ pub struct RequestSpan {
     /// Times of the thread that read and answered the request; `None` if they were not observed, or
     /// if another thread answered.
     pub thread: Option<ThreadTimes>,
-    /// The service that the thread called during the request; `None` if it is not known to have
-    /// called one for this request.
+    /// The service that the thread called during the request, and waited for longest if it called
+    /// several; `None` if it is not known to have called one for this request.
     pub asked: Option<Asked>,
 }
 
@@ -97,7 +97,7 @@ pub struct Asked {
     /// The address of the service. `None` for a Unix socket, and for a socket that names the
     /// destination in each message.
     pub whom: Option<Endpoint>,
-    /// The total time from each call to the first read of its answer.
+    /// The total time from each call of this service to the first read of its answer.
     pub time: Duration,
 }
 

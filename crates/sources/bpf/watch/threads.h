@@ -39,8 +39,7 @@ struct thread {
 	/* Total time asleep. */
 	__u64 slept;
 	/* The request that the thread works for: the socket that it came from (0: not
-	 * known), the total time waited for other services, and the address of the last
-	 * of them. */
+	 * known), the service that it waited for longest, and the time waited for it. */
 	__u64 serves;
 	__u64 asked_for;
 	struct ends asked;
@@ -64,8 +63,9 @@ struct call {
 	__u64 serves;
 	/* Time of the last write; 0: it is answered. */
 	__u64 asked_at;
-	/* Time that the request waited for other services before. */
+	/* The service that the request waited for longest before, and the time. */
 	__u64 asked_for;
+	struct ends asked;
 };
 
 struct {
@@ -196,6 +196,7 @@ static __always_inline void thread_connects(struct sock *sk)
 	call->is_connecting = 1;
 	call->serves = t->serves;
 	call->asked_for = t->asked_for;
+	call->asked = t->asked;
 }
 
 /* The thread writes to another socket: it calls another service. */
@@ -216,9 +217,36 @@ static __always_inline void thread_asks(struct sock *sk)
 		call->look = look;
 		call->serves = is_for_request ? t->serves : 0;
 		call->asked_for = is_for_request ? t->asked_for : 0;
+		if (is_for_request)
+			call->asked = t->asked;
 	}
 	call->is_connecting = 0;
 	call->asked_at = bpf_ktime_get_ns();
+}
+
+static __always_inline bool is_same_service(const struct ends *a, const struct ends *b)
+{
+	return a->remote[0] == b->remote[0] && a->remote[1] == b->remote[1] && a->remote[2] == b->remote[2] &&
+	       a->remote[3] == b->remote[3] && a->remote_port == b->remote_port && a->family == b->family &&
+	       a->protocol == b->protocol;
+}
+
+/* A call is answered. Of several services that a request calls one after the other,
+ * the one that it waits for longest counts; calls to it add up. */
+static __always_inline void note_answered(struct call *call, struct sock *sk)
+{
+	__u64 took = bpf_ktime_get_ns() - call->asked_at;
+	struct ends ends = {};
+
+	if (!ends_of(sk, &ends))
+		ends.family = sk->__sk_common.skc_family;
+	ends.protocol = sk->sk_protocol;
+	if (call->asked_for && is_same_service(&ends, &call->asked)) {
+		call->asked_for += took;
+	} else if (took > call->asked_for) {
+		call->asked_for = took;
+		call->asked = ends;
+	}
 }
 
 /* The thread has read from another socket, perhaps the answer to a call. */
@@ -238,13 +266,11 @@ static __always_inline void thread_is_answered(struct sock *sk)
 		return;
 	}
 	if (call->asked_at)
-		call->asked_for += bpf_ktime_get_ns() - call->asked_at;
+		note_answered(call, sk);
 	call->asked_at = 0;
 	t->serves = call->serves;
 	t->asked_for = call->asked_for;
-	if (!ends_of(sk, &t->asked))
-		t->asked.family = sk->__sk_common.skc_family;
-	t->asked.protocol = sk->sk_protocol;
+	t->asked = call->asked;
 }
 
 /* A thread becomes runnable. This tracepoint runs on the processor of the waker.
