@@ -36,7 +36,7 @@ pub(crate) struct Claim {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) fix: Vec<Fix>,
     pub(crate) exemplars: Vec<Exemplar>,
-    pub(crate) text: Text,
+    pub(crate) text: ClaimText,
     /// The place of the claim's time, as far as it was booked.
     pub(crate) location: Option<Location>,
 }
@@ -84,9 +84,9 @@ impl Time {
     }
 }
 
-/// What is said of a claim.
+/// The texts of a claim.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Text {
+pub(crate) struct ClaimText {
     pub(crate) title: String,
     pub(crate) summary: String,
     /// The observation that would overturn the claim.
@@ -95,7 +95,7 @@ pub(crate) struct Text {
     pub(crate) next: Vec<Fix>,
 }
 
-/// What the certainty of a claim rests on, besides its evidence.
+/// The grounds of a claim's certainty, besides its evidence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Basis {
     /// Number of times that the mechanism was seen.
@@ -170,9 +170,9 @@ impl Claim {
             candidates: Vec::new(),
             fix: Vec::new(),
             exemplars: Vec::new(),
-            text: Text {
+            text: ClaimText {
                 title: row.title.to_owned(),
-                ..Text::default()
+                ..ClaimText::default()
             },
             location: None,
         }

@@ -39,7 +39,7 @@ mod sweep;
 mod two_point;
 mod watch;
 
-pub use account::{Account, Booking, Claim, Location, Says, Shape, Witness};
+pub use account::{Account, Booking, ClaimedTime, Location, Says, Shape, Witness};
 pub use capacity::{
     Capacity, CapacityLimit, LoadLevel, ProcessorShare, ProcessorShares, RequestsSent,
 };

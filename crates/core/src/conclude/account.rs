@@ -19,7 +19,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
-use crate::report::{Account, Booking, Claim as ClaimedTime, Location, Unit};
+use crate::report::{Account, Booking, ClaimedTime, Location, Unit};
 use crate::service::{Place, Shares};
 
 pub(super) use locate::{locate, owed_unknown, resolution, unknown};

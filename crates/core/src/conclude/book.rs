@@ -13,7 +13,7 @@ use crate::observed::time::nanos;
 use crate::report::{Account, Remark};
 
 /// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the claims
-/// claim their time, and appends a claim for each place with material unclaimed time. Where it is
+/// take theirs, and appends a claim for each place with material unclaimed time. Where it is
 /// not known whether anybody waited, a remark says so instead.
 pub(super) fn book<'a>(
     scene: &'a Scene<'a>,
@@ -43,9 +43,8 @@ pub(super) fn book<'a>(
         )
     };
     let mut booked: Vec<Booked<'_>> = cases.iter().map(opened).collect();
-    let certainty = |claim: &Claim| judge::certainty(claim, &scene.watched(claim.at));
+    let certainty = |claim: &Claim| judge::certainty(claim, &scene.observed(claim.at));
     account::settle(&mut booked, claims, certainty);
-    claims.retain(|claim| !is_short(claim));
     order::rank(claims, observations, |claim| {
         account::weight(claim, &booked)
     });

@@ -11,7 +11,7 @@ use crate::observed::flow::Endpoint;
 use crate::preconnect::Silent;
 use crate::report::{PassedOn, Remark};
 
-/// What rules and observations beside them say, before it is related.
+/// The claims and remarks of rules and of other observations, not yet related.
 #[derive(Default)]
 pub(super) struct Claims {
     pub(super) list: Vec<Claim>,

@@ -11,8 +11,8 @@ use crate::report::{EvidenceKind, Verdict};
 /// own.
 const WITNESSED: f64 = 0.8;
 
-/// What was observed of a claim's service, apart from the claim.
-pub(super) struct Watched<'a> {
+/// The observations of a claim's service, apart from the claim.
+pub(super) struct Observed<'a> {
     pub(super) service: Option<&'a Service>,
     pub(super) facts: &'a Facts,
     /// True if the service is known from packets.
@@ -22,8 +22,8 @@ pub(super) struct Watched<'a> {
 }
 
 /// Returns the certainty of the place of `claim`, and the best evidence for this place.
-pub(super) fn certainty(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
-    let (sure, because) = witness(claim, watched);
+pub(super) fn certainty(claim: &Claim, observed: &Observed<'_>) -> (Verdict, String) {
+    let (sure, because) = witness(claim, observed);
     // Evidence of the cause is also evidence of the place.
     if claim.verdict_on_place() > sure {
         return (
@@ -34,12 +34,12 @@ pub(super) fn certainty(claim: &Claim, watched: &Watched<'_>) -> (Verdict, Strin
     (sure, because)
 }
 
-fn witness(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
-    if watched.is_drawn {
+fn witness(claim: &Claim, observed: &Observed<'_>) -> (Verdict, String) {
+    if observed.is_drawn {
         let because = "the timestamps are artificial".to_owned();
         return (Verdict::Possible, because);
     }
-    let Some(service) = watched.service else {
+    let Some(service) = observed.service else {
         return (Verdict::Possible, "no exchange was seen".to_owned());
     };
     if claim.culprit == Owner::Server && is_timed_by_host(claim, service) {
@@ -66,7 +66,7 @@ fn witness(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
             .to_owned();
         return (Verdict::Possible, because);
     }
-    match (watched.has_packets, service.ledger.trips.handshake) {
+    match (observed.has_packets, service.ledger.trips.handshake) {
         (true, Some(_)) => (
             Verdict::Strong,
             "the packets show it, and handshakes show the round trip".to_owned(),
@@ -75,7 +75,7 @@ fn witness(claim: &Claim, watched: &Watched<'_>) -> (Verdict, String) {
             Verdict::Possible,
             "only packets show it, without a handshake that bounds the round trip".to_owned(),
         ),
-        (false, _) if watched.facts.round_trip(TargetId::Subject).is_some() => (
+        (false, _) if observed.facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
             "the requests' own timestamps show it, and probes show the round trip".to_owned(),
         ),

@@ -1,4 +1,4 @@
-//! What claims are to each other: consequences of one cause, and doubts on all of them.
+//! Relations between claims: consequences of one cause, and doubts on all of them.
 
 use super::{Scene, book, consequence, failures, full_links};
 use crate::claim::{Ceiling, Claim};

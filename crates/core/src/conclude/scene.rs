@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use super::Observations;
-use super::judge::Watched;
+use super::judge::Observed;
 use crate::cause::Case;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
@@ -58,8 +58,8 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns what can witness against or for a claim at this service.
-    pub(super) fn watched(&self, at: Endpoint) -> Watched<'_> {
-        Watched {
+    pub(super) fn observed(&self, at: Endpoint) -> Observed<'_> {
+        Observed {
             service: self.observations.services.get(&at),
             facts: &self.observations.facts,
             has_packets: self.from_packets.contains(&at),

@@ -1,7 +1,7 @@
 //! The kinds of evidence on a claim: which of them support it, and which contradict it.
 
 use crate::claim::Claim;
-use crate::conclude::judge::Watched;
+use crate::conclude::judge::Observed;
 use crate::conclude::kernel_join;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::TargetId;
@@ -20,14 +20,14 @@ const KINDS: [EvidenceKind; 7] = [
 
 /// Returns for each kind of evidence whether it supports or contradicts `claim`, is silent on it,
 /// or is not available.
-pub(super) fn witnesses(claim: &Claim, watched: &Watched<'_>) -> Vec<Witness> {
+pub(super) fn witnesses(claim: &Claim, observed: &Observed<'_>) -> Vec<Witness> {
     let says = |kind| {
         let mut pieces = claim.all_evidence().filter(|piece| piece.kind == kind);
-        if is_against(kind, claim, watched) {
+        if is_against(kind, claim, observed) {
             Says::Contradicts
         } else if pieces.next().is_some() {
             Says::Supports
-        } else if is_available(kind, watched) {
+        } else if is_available(kind, observed) {
             Says::Silent
         } else {
             Says::NotAvailable
@@ -40,10 +40,10 @@ pub(super) fn witnesses(claim: &Claim, watched: &Watched<'_>) -> Vec<Witness> {
     KINDS.into_iter().map(witness).collect()
 }
 
-fn is_available(kind: EvidenceKind, watched: &Watched<'_>) -> bool {
-    let facts = watched.facts;
+fn is_available(kind: EvidenceKind, observed: &Observed<'_>) -> bool {
+    let facts = observed.facts;
     match kind {
-        EvidenceKind::Wire => watched.has_packets,
+        EvidenceKind::Wire => observed.has_packets,
         EvidenceKind::OwnSocket => facts.loads.baseline(TargetId::Subject).is_some(),
         EvidenceKind::ForeignSocket => !facts.sockets.is_empty() || facts.calls.tally.is_some(),
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
@@ -56,19 +56,19 @@ fn is_available(kind: EvidenceKind, watched: &Watched<'_>) -> bool {
     }
 }
 
-fn is_against(kind: EvidenceKind, claim: &Claim, watched: &Watched<'_>) -> bool {
+fn is_against(kind: EvidenceKind, claim: &Claim, observed: &Observed<'_>) -> bool {
     match kind {
         // Settings and calls are compared with the rule's own figures, which are not known here.
         EvidenceKind::Configuration | EvidenceKind::ForeignSocket => {
             claim.basis.against.contains(&kind)
         }
         EvidenceKind::KernelTrace => {
-            let service = watched.service;
+            let service = observed.service;
             service.is_some_and(|service| kernel_join::is_contradicted(claim, &service.served))
         }
         EvidenceKind::Intervention => {
             let is_held = claim.time.waits.contains(&WaitKind::ResponseHeld);
-            let outcomes = watched.facts.loads.outcomes(TargetId::Subject);
+            let outcomes = observed.facts.loads.outcomes(TargetId::Subject);
             let mut tried = outcomes
                 .iter()
                 .filter(|outcome| outcome.experiment == Experiment::QuickAck && !outcome.is_blind);

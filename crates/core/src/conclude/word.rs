@@ -14,7 +14,7 @@ pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
     claims.truncate(MAX_FINDINGS);
     route::support(&mut claims, &observations.facts);
     let worded = |claim: Claim| {
-        let witnesses = witnesses(&claim, &scene.watched(claim.at));
+        let witnesses = witnesses(&claim, &scene.observed(claim.at));
         Finding {
             witnesses,
             ..finding(claim)

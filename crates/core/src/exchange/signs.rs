@@ -36,7 +36,7 @@ pub(crate) struct Signs {
     pub(crate) was_closing: bool,
     /// The side that reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
-    /// What shows who is at fault for the end.
+    /// The evidence on who is at fault for the end.
     pub(crate) fault: FaultSigns,
     /// The server's think time, if the capture ended within the response.
     pub(crate) thought: Option<Duration>,
@@ -50,16 +50,16 @@ pub(crate) struct Signs {
     pub(crate) stream: StreamSigns,
 }
 
-/// What shows who is at fault for the end of an exchange that failed.
+/// The evidence on who is at fault for the end of an exchange that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultSigns {
     /// True if a device on the path reset the connection in the server's name.
     pub(crate) is_reset_on_way: bool,
-    /// What shows whether the server sent an answer that did not come.
+    /// The evidence on whether the server sent an answer that did not come.
     pub(crate) unheard: Unheard,
 }
 
-/// What shows whether the server had sent an answer, or more of it, than came. Each segment carries
+/// The evidence on whether the server had sent more of an answer than came. Each segment carries
 /// its sender's next sequence number (RFC 9293 §3.4), so also one without payload tells what was
 /// sent before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

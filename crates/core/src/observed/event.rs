@@ -213,7 +213,7 @@ pub struct OtherAddress {
     pub endpoint: Endpoint,
     /// Number of attempts, all with the same answer.
     pub attempts: u32,
-    /// What each attempt met.
+    /// The result of each attempt.
     pub answer: ProbeAnswer,
     /// The time for which an answer was awaited.
     pub waited: Duration,

@@ -39,12 +39,13 @@ pub struct Booking {
     /// The part that nothing explains.
     pub unclaimed_ns: u64,
     /// The findings that claim part of the time, by cause, in the order of the report.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<ClaimedTime>,
 }
 
 /// The part of a booking that one finding claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Claim {
+#[schemars(rename = "Claim")]
+pub struct ClaimedTime {
     /// The finding's cause.
     pub cause: Id,
     /// The time claimed.

@@ -35,6 +35,9 @@ pub(crate) enum Manner {
     /// The server passes each request on to the server at this address and then its answer back.
     /// Other threads than those that receive the requests call that server.
     PassesOn(SocketAddr),
+    /// The thread that receives a request calls these servers, one after the other, and then answers
+    /// with these bytes.
+    Calls([SocketAddr; 2], &'static [u8]),
     /// The server closes each connection as soon as it has accepted it.
     ClosesAtOnce,
     /// The server reads and never answers.
@@ -173,6 +176,13 @@ fn call(upstream: SocketAddr, request: &[u8], shared: &Shared) -> std::io::Resul
     Ok(buffer[..length].to_vec())
 }
 
+/// Returns the length of the server's answer, on a connection of its own.
+fn ask(server: SocketAddr, request: &[u8]) -> std::io::Result<usize> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.write_all(request)?;
+    stream.read(&mut [0; 4096])
+}
+
 fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
     let mut buffer = [0; 4096];
     let is_apart = matches!(manner, Manner::AnswersApart(..));
@@ -183,7 +193,7 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => return,
-            Ok(_) => {
+            Ok(length) => {
                 let answer = match manner {
                     Manner::Answers(bytes) => bytes,
                     Manner::AnswersAfter(delay, bytes) => {
@@ -206,6 +216,13 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
                     Manner::AnswersInTurn(work, bytes) => {
                         let _mine = shared.turn.lock().unwrap();
                         thread::sleep(work);
+                        bytes
+                    }
+                    Manner::Calls(upstreams, bytes) => {
+                        let called = upstreams.map(|at| ask(at, &buffer[..length]));
+                        if called.iter().any(Result::is_err) {
+                            return;
+                        }
                         bytes
                     }
                     Manner::PassesOn(_) | Manner::ClosesAtOnce | Manner::NeverAnswers => continue,

@@ -151,7 +151,7 @@ fn add(sum: &mut u64, time: u64) {
 mod tests {
     use super::*;
     use crate::exchange::wait::Owner;
-    use crate::report::Claim;
+    use crate::report::ClaimedTime;
 
     const MS: u64 = 1_000_000;
 
@@ -159,7 +159,7 @@ mod tests {
     /// think time, the times that causes claim of it, and the inherent time on the network.
     fn part(thinking: u64, claims: &[(Id, u64)], transit: u64) -> Part {
         let claimed: u64 = claims.iter().map(|(_, ms)| ms).sum();
-        let claim = |&(cause, ms): &(Id, u64)| Claim {
+        let claim = |&(cause, ms): &(Id, u64)| ClaimedTime {
             cause,
             claimed_ns: ms * MS,
         };

@@ -1,5 +1,5 @@
-//! What a server sends long after a response, under TLS: the rest of the response, or something of its
-//! own, such as a heartbeat or a PING of HTTP/2, that nobody asked for and no client waits for.
+//! Records that a server sends long after a response, under TLS: the rest of the response, or something
+//! of its own, such as a heartbeat or a PING of HTTP/2, that nobody asked for and no client waits for.
 //!
 //! The client's reaction tells them apart. A client that waited for the rest goes on at once. It
 //! replies to a heartbeat with something smaller than a request, or does nothing.
@@ -21,13 +21,13 @@ const MOST_HEARTBEAT: u16 = 160;
 /// of HTTP/2's windows up to TLS 1.2, or anything shorter.
 pub(super) const MOST_CONTROL: u16 = 50;
 
-/// What is known of the server's records that belong to no response.
+/// The server's records that belong to no response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unasked {
     /// The end of the last record that is not a response to any request.
     pub(super) end: u64,
-    /// What may be no part of the open response.
-    late: Option<Late>,
+    /// A record that may be no part of the open response.
+    late: Option<LateRecord>,
     /// The length of the shortest request so far.
     pub(super) shortest_request: Option<u16>,
     /// True if the client went on after a response that nothing followed late.
@@ -36,7 +36,7 @@ pub(super) struct Unasked {
 
 /// A lone short record that came long after the response before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Late {
+pub(super) struct LateRecord {
     /// The response without it.
     response: Span,
     last: PacketTime,
@@ -48,7 +48,7 @@ pub(super) struct Late {
     reaction: Duration,
 }
 
-/// What follows a late record.
+/// The event that follows a late record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     /// A record of the client that may be a request, of this length.
@@ -75,7 +75,7 @@ pub(super) fn note_late(
     let before = unasked.late.map_or((draft.response, draft.last), |late| {
         (late.response, late.last)
     });
-    unasked.late = (draft.has_response() && is_lone && is_late).then(|| Late {
+    unasked.late = (draft.has_response() && is_lone && is_late).then(|| LateRecord {
         response: before.0,
         last: before.1,
         at: packet.at,
