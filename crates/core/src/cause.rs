@@ -141,7 +141,7 @@ use crate::claim::Claim;
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::facts::Facts;
-use crate::observed::event::TargetId;
+use crate::observed::event::{ListenerSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::registry::{Cause, Id};
 use crate::report::{EvidenceKind, Remark};
@@ -209,10 +209,25 @@ impl Case<'_> {
 
     /// Returns the reason that SYNs of the service are retransmitted.
     pub(crate) fn why_syns_repeat(&self) -> Why {
-        self.ledger
+        let shown = self
+            .ledger
             .setups
             .handshakes
-            .why(self.ledger, self.listen_overflows())
+            .why(self.ledger, self.listen_overflows());
+        match shown {
+            Why::Loss if self.full_listener().is_some() => Why::AcceptQueue,
+            _ => shown,
+        }
+    }
+
+    /// Returns the service's listener if its accept queue was seen full: its kernel ignores whatever
+    /// would add to it (`sk_acceptq_is_full()`). Known only for our target on this host.
+    pub(crate) fn full_listener(&self) -> Option<&ListenerSample> {
+        let own = |listener: &&ListenerSample| listener.local.port == self.endpoint.port;
+        let mut listeners = self.facts.kernel.listeners.iter().filter(own);
+        listeners
+            .find(|listener| listener.queued > listener.limit)
+            .filter(|_| self.target == Some(TargetId::Subject))
     }
 
     /// Returns how often an accept queue on the target's host was full, if the service is our

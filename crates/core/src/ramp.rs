@@ -8,7 +8,8 @@
 //! Delay is judged where our own load makes no queue. If processors are idle although requests
 //! wait, a limited number of workers is the reason, which only shows under load: then the asked
 //! load is used, as far as its queue leaves time for answers. Workers that mostly compute are no such
-//! reason.
+//! reason. Nor are workers that serve several requests at a time, if nobody asked for so much load: how
+//! many there are is then what the service carries, and no fault.
 
 use core::time::Duration;
 
@@ -54,6 +55,9 @@ const MOSTLY_WORK: f64 = 0.5;
 /// Maximum time of a single request of a service that our own load saturates although processors are
 /// idle at times, or not known. The rule on workers needs a longer time.
 const QUICK: Duration = Duration::from_millis(2);
+/// Minimum number of requests that a service serves side by side if a queue under a load that nobody
+/// asked for is no fault. Fewer workers make requests wait as soon as a few clients come together.
+const SIDE_BY_SIDE: u32 = 8;
 /// A service stalls if the mean of single requests is at least this multiple of their median, and at
 /// least this long.
 const STALLS: (u32, Duration) = (4, Duration::from_millis(1));
@@ -252,11 +256,16 @@ fn limit(first: &LevelSample, asked: &LevelSample) -> CapacityLimit {
 
 impl Carried<'_> {
     /// Returns the load at which delay is judged, if requests are given up after `timeout` and the
-    /// measurement takes `duration`.
-    pub fn judged(&self, timeout: Duration, duration: Duration) -> Load {
+    /// measurement takes `duration`. `is_chosen` is true if the user chose how much load to use.
+    pub fn judged(&self, timeout: Duration, duration: Duration, is_chosen: bool) -> Load {
         let asked = Load::of(self.asked);
         let is_ours = match self.limit {
             None => return asked,
+            Some(CapacityLimit::Workers | CapacityLimit::Unknown)
+                if !is_chosen && self.is_parallel() && self.is_in_turn() =>
+            {
+                true
+            }
             Some(CapacityLimit::SharedProcessors) => true,
             Some(CapacityLimit::Processors | CapacityLimit::OneProcessor) => self.is_in_turn(),
             Some(CapacityLimit::Workers) => {
@@ -294,6 +303,10 @@ impl Carried<'_> {
         let first = self.first;
         self.limit != Some(CapacityLimit::SharedProcessors)
             && first.mean >= (first.median * STALLS.0).max(STALLS.1)
+    }
+
+    fn is_parallel(&self) -> bool {
+        self.carried.offered_rate.is_none() && self.carried.connections >= SIDE_BY_SIDE
     }
 
     fn is_quick(&self) -> bool {

@@ -2,12 +2,13 @@
 
 use super::delays::Delays;
 use super::wording::Wording;
-use super::{Case, Conclusion, Features, Id};
+use super::{Case, Conclusion, Features, Id, evidence, syn_loss};
 use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::observed::event::ListenerSample;
+use crate::report::{Evidence, EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -71,6 +72,15 @@ const COUNTED: Wording = Wording {
     ..SYNS_ONLY
 };
 
+/// The wording if the queue itself was seen full.
+const SEEN: Wording = Wording {
+    ruled_out: &[(
+        Id::SynLoss,
+        "the kernel ignores each SYN while the queue is as full as it was seen",
+    )],
+    ..SYNS_ONLY
+};
+
 /// Watches connections that are established for the client but not for the server. The server's
 /// kernel ignores the client's first data until the program has accepted other connections.
 ///
@@ -116,11 +126,19 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_full = || case.why_syns_repeat() == Why::AcceptQueue;
-        if !self.delays.is_material(case) || !is_full() {
+        if case.why_syns_repeat() != Why::AcceptQueue {
             return Conclusion::Nothing;
         }
-        Conclusion::Claim(Box::new(self.claim(case)))
+        if self.delays.is_material(case) {
+            return Conclusion::Claim(Box::new(self.claim(case)));
+        }
+        // Nothing may get in, so that there are no connections to look at.
+        match (case.full_listener(), syn_loss::probed(case)) {
+            (Some(listener), Some(probed)) => {
+                Conclusion::Claim(Box::new(seen_full(case, listener, probed)))
+            }
+            _ => Conclusion::Nothing,
+        }
     }
 }
 
@@ -185,10 +203,12 @@ impl Rule {
         claim.basis = Basis::new(repeats, false);
         let wording = match (self.unread, overflows) {
             (1.., _) => &WORDING,
+            (0, _) if case.full_listener().is_some() => &SEEN,
             (0, 1..) => &COUNTED,
             (0, 0) => &SYNS_ONLY,
         };
         wording.tell(&mut claim, &[]);
+        claim.evidence.extend(case.full_listener().map(places));
         let mut listeners = case.facts.kernel.listeners.iter();
         let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
         if let Some(listener) = own.filter(|listener| listener.limit < SHORT) {
@@ -196,6 +216,36 @@ impl Rule {
         }
         claim
     }
+}
+
+/// Returns the claim on a queue that was seen full while our own probes had to repeat their SYNs.
+fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Evidence) -> Claim {
+    let mut claim = evidence::bare_claim(Id::AcceptQueueOverflow, Owner::Server, case);
+    claim.unit = Unit::Connections;
+    let repeats = probed.count.unwrap_or_default();
+    claim.evidence.push(places(listener));
+    claim.evidence.push(Evidence {
+        shows_mechanism: false,
+        ..probed
+    });
+    claim.basis = Basis::new(repeats, false);
+    SEEN.tell(&mut claim, &[]);
+    if listener.limit < SHORT {
+        lengthen_first(&mut claim, listener.limit);
+    }
+    claim
+}
+
+/// Returns the evidence of a queue that was seen full.
+fn places(listener: &ListenerSample) -> Evidence {
+    // The kernel takes one connection more than `listen()` allows.
+    let text = format!(
+        "the accept queue of {} was full: {} waited, and it has {}",
+        listener.local,
+        counted(listener.queued.into(), "connection", "connections"),
+        counted(listener.limit.into(), "place", "places"),
+    );
+    Evidence::mechanism(EvidenceKind::ForeignSocket, text)
 }
 
 /// Puts the change that lengthens the queue first, which has so few places that a quick program fills

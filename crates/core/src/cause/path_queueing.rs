@@ -53,6 +53,25 @@ const OUTSIDE: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if neither handshakes nor the senders' clocks show where the acknowledgements were
+/// late.
+const BY_ACKS_ALONE: Wording = Wording {
+    summary: "Acknowledgements come late, as they do behind a queue on the path: {saved} (median of \
+        the affected requests) more than the round trip of {least}, {share} of all request time. A \
+        host whose processors are all busy acknowledges late as well.",
+    overturned_by: "the peer's host being short of processors during this time, or round trips to \
+        other hosts over the same path staying short",
+    fix: &[
+        WORDING.fix[0],
+        (
+            "server",
+            "see if its processors are all busy (`vmstat 1`, /proc/pressure/cpu): then its kernel \
+             is late, and not the path",
+        ),
+    ],
+    ..WORDING
+};
+
 /// Minimum share of exchanges that wait in the queue. If there are fewer, the delay was a short
 /// event.
 const SHARE: f64 = 0.05;
@@ -148,10 +167,17 @@ fn claim(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
             .count(trips.tally.affected)
             .median(&trips.tally.saved),
     );
-    let is_stall = probed.is_none() && evidence::is_stall(&trips.tally);
+    // A host that stalls, or whose processors are all busy, acknowledges late as well. Handshakes
+    // under load, or the senders' clocks, show that it was the path.
+    let may_be_host =
+        probed.is_none() && (!trips.is_by_clock() || evidence::is_stall(&trips.tally));
     claim.evidence.extend(probed);
-    claim.basis = Basis::new(trips.tally.affected, case.ledger.is_unowed() || is_stall);
-    let wording = if is_outside { &OUTSIDE } else { &WORDING };
+    claim.basis = Basis::new(trips.tally.affected, case.ledger.is_unowed() || may_be_host);
+    let wording = match (may_be_host, is_outside) {
+        (true, false) => &BY_ACKS_ALONE,
+        (_, true) => &OUTSIDE,
+        (false, false) => &WORDING,
+    };
     wording.tell(
         &mut claim,
         &[

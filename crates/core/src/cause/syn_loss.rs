@@ -91,8 +91,8 @@ const GIVEN_UP: Wording = Wording {
 
 /// The wording if only our own probes had lost SYNs.
 const PROBED: Wording = Wording {
-    summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
-        started {late} (median) late. Our own probes show it.",
+    summary: "Connection attempts are lost: lagtrace's own probes had to send SYNs again, a second or \
+        more after the first ones.",
     ruled_out: &[],
     ..WORDING
 };
@@ -334,7 +334,7 @@ impl Rule {
 }
 
 /// Returns the evidence of our own probes whose SYN had to be retransmitted.
-fn probed(case: &Case<'_>) -> Option<Evidence> {
+pub(super) fn probed(case: &Case<'_>) -> Option<Evidence> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let (mut repeated, mut open) = (0, 0);
     for (key, group) in &case.facts.probes {

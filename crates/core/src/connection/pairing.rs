@@ -441,7 +441,13 @@ impl Pairing {
             // It is unknown whether the client expected an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
-        self.acked.responses = u64::MAX;
+        let acked = core::mem::replace(&mut self.acked.responses, u64::MAX);
+        if let Some((_, at, _)) = left {
+            let open = self.open.iter_mut();
+            for draft in open.filter(|draft| draft.response.end > acked) {
+                draft.fin.left_unheard = Some(at);
+            }
+        }
         self.streams_ended(self.open.len());
     }
 

@@ -160,7 +160,7 @@ proptest! {
         let levels = service(asked + more, micros, Processors::All).levels(connections(asked), &noise);
         let carried = carried(&levels).expect("levels");
         prop_assert_eq!(carried.limit, None);
-        prop_assert_eq!(carried.judged(TIMEOUT, DURATION), connections(asked));
+        prop_assert_eq!(carried.judged(TIMEOUT, DURATION, true), connections(asked));
     }
 
     #[test]
@@ -177,7 +177,7 @@ proptest! {
             _ => CapacityLimit::SharedProcessors,
         };
         prop_assert_eq!(carried.limit, Some(expected));
-        let judged = carried.judged(TIMEOUT, DURATION).connections;
+        let judged = carried.judged(TIMEOUT, DURATION, true).connections;
         prop_assert!(judged <= at_once * 2 && judged * 4 > at_once, "{judged} of {at_once}");
         let rate = f64::from(at_once) / (micros as f64 / 1e6);
         let known = (carried.asked.rate() - rate).abs() / rate;
@@ -193,11 +193,23 @@ proptest! {
         let levels = service(at_once, micros, busy).levels(connections(asked), &noise);
         let carried = carried(&levels).expect("levels");
         prop_assert_eq!(carried.limit, Some(CapacityLimit::Workers));
-        let judged = carried.judged(TIMEOUT, DURATION).connections;
+        let judged = carried.judged(TIMEOUT, DURATION, true).connections;
         prop_assert!(judged >= (at_once * 2).min(asked) && judged <= asked, "{judged}");
         let queue = f64::from(judged) / carried.asked.rate();
         let least = f64::from(SHOWS_WORKERS * at_once * 2) / carried.asked.rate();
         prop_assert!(queue <= 0.5_f64.max(least) * 1.01, "{queue}");
+    }
+}
+
+#[test]
+fn workers_that_serve_many_side_by_side_are_no_fault_under_a_load_that_nobody_asked_for() {
+    for (at_once, is_lower) in [(1, false), (2, false), (16, true), (20, true), (32, true)] {
+        let levels = service(at_once, 25_000, Processors::Idle).levels(connections(200), &[1.0]);
+        let carried = carried(&levels).expect("levels");
+        assert_eq!(carried.limit, Some(CapacityLimit::Workers));
+        let judged = |is_chosen| carried.judged(TIMEOUT, DURATION, is_chosen).connections;
+        assert_eq!(judged(false) <= at_once * 2, is_lower, "{at_once}");
+        assert!(judged(true) > at_once * 2, "{at_once}");
     }
 }
 
@@ -208,7 +220,7 @@ fn a_quick_service_is_judged_where_requests_do_not_wait_and_a_slow_one_under_loa
         let levels = service(4, micros, processors).levels(connections(100), &[1.0]);
         let carried = carried(&levels).expect("levels");
         assert_eq!(carried.limit, Some(limit));
-        let judged = carried.judged(TIMEOUT, DURATION).connections;
+        let judged = carried.judged(TIMEOUT, DURATION, true).connections;
         assert_eq!(judged < 100, micros == 100, "{micros} µs: {judged}");
     }
 }
@@ -222,7 +234,7 @@ fn quick_workers_are_judged_where_requests_do_not_wait_if_they_compute_and_not_i
         asked.processors.as_mut().expect("processors").service = Some(work);
         let carried = carried(&levels).expect("levels");
         assert_eq!(carried.limit, Some(CapacityLimit::Workers));
-        let judged = carried.judged(TIMEOUT, DURATION).connections;
+        let judged = carried.judged(TIMEOUT, DURATION, true).connections;
         assert_eq!(judged < 100, is_lower, "{work:?}: {judged}");
     }
 }
@@ -250,7 +262,7 @@ fn a_service_that_stalls_at_times_is_judged_with_some_more_connections() {
         let mut levels = service(2, 100, processors).levels(connections(100), &[1.0]);
         levels[0].mean = mean;
         let carried = carried(&levels).expect("levels");
-        carried.judged(TIMEOUT, DURATION).connections
+        carried.judged(TIMEOUT, DURATION, true).connections
     };
     let ms = Duration::from_millis;
     let usual = judged(Processors::One, Duration::from_micros(100));
@@ -276,7 +288,7 @@ fn judged_if(change: impl Fn(&mut LevelSample)) -> u32 {
     let mut levels = service(2, 300, Processors::All).levels(connections(100), &[1.0]);
     change(levels.last_mut().expect("the asked load"));
     let carried = carried(&levels).expect("levels");
-    carried.judged(TIMEOUT, DURATION).connections
+    carried.judged(TIMEOUT, DURATION, true).connections
 }
 
 #[test]
@@ -315,7 +327,7 @@ fn requests_that_run_out_of_time_in_a_long_queue_are_no_fault() {
     (asked.abandoned, asked.failed) = (68, 1);
     let carried = carried(&levels).expect("levels");
     assert_eq!(carried.limit, Some(CapacityLimit::OneProcessor));
-    assert_eq!(carried.judged(TIMEOUT, DURATION).connections, 1);
+    assert_eq!(carried.judged(TIMEOUT, DURATION, true).connections, 1);
 }
 
 #[test]
@@ -336,7 +348,7 @@ fn a_service_that_answers_nothing_in_the_time_carries_what_lower_levels_show() {
     (asked.abandoned, asked.responses) = (100, 0);
     let carried = carried(&levels).expect("levels");
     assert!((carried.rate - 32.0).abs() < 1.0, "{}", carried.rate);
-    assert_eq!(carried.judged(TIMEOUT, DURATION).connections, 1);
+    assert_eq!(carried.judged(TIMEOUT, DURATION, true).connections, 1);
 }
 
 #[test]
@@ -378,7 +390,7 @@ fn busy_processors_that_serve_some_connections_at_once_and_let_others_wait_make_
     let busy = levels(Processors::All);
     let busy = carried(&busy).expect("levels");
     assert_eq!(busy.limit, Some(CapacityLimit::Processors));
-    assert!(busy.judged(TIMEOUT, DURATION).connections < 10);
+    assert!(busy.judged(TIMEOUT, DURATION, true).connections < 10);
     // Rare slow requests alone make the mean grow too.
     let idle = levels(Processors::Idle);
     let idle = carried(&idle).expect("levels");

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use lagtrace_core::observed::event::{
-    Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster,
-    OtherAddress, Phase, PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure,
-    RequestSample, Resolution, SocketOwner, SocketSample, SourceLocation, Stamp, TargetId,
-    TcpSample,
+    Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, ListenerSample,
+    LoadCluster, OtherAddress, Phase, PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample,
+    RequestFailure, RequestSample, Resolution, SocketOwner, SocketSample, SourceLocation, Stamp,
+    TargetId, TcpSample,
 };
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
@@ -72,6 +72,7 @@ pub(crate) fn make(
         "socket" => socket(&mut words, at),
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
+        "listener" => listener(&mut words, at),
         "kernel" => kernel(&mut words, at),
         "processors" => processors(&mut words, at),
         "called" => called(&mut words, at),
@@ -551,6 +552,27 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         at,
         Phase::Baseline,
         EventBody::Counter(change),
+    )])
+}
+
+/// Returns the accept queue of the server's listener.
+fn listener(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let queued = words.count("listener")?;
+    if words.operand("listener")? != "of" {
+        return Err("a listener has N of N places".to_owned());
+    }
+    let sample = ListenerSample {
+        local: crate::wire::server(),
+        queued,
+        limit: words.count("listener")?,
+        embryonic: 0,
+        syn_backlog: None,
+        somaxconn: None,
+    };
+    Ok(vec![Event::here(
+        at,
+        Phase::Baseline,
+        EventBody::Listener(sample),
     )])
 }
 

@@ -102,6 +102,7 @@
 //! called accept [nodelay|sndbuf|deferred] [x N]
 //! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N [shared]
+//! listener N of N
 //! resolved NAME SUM
 //! address ADDRESS silence|refused x N
 //! kernel [thread N] [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
@@ -114,6 +115,7 @@
 //! - `processors` are those of the host, all busy, with the share of programs that belong neither to
 //!   the server nor to lagtrace, in percent.
 //! - `shared` is a counter of the network namespace that the client shares with the server.
+//! - `listener` is the accept queue of the server's listener: places that are used, and their limit.
 //! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
 //!   it.
 //! - `address` is another address of the server's name, and what each of N attempts at it met.

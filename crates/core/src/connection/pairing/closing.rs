@@ -186,7 +186,7 @@ impl Pairing {
 impl Draft {
     /// Extends the response to the last transmission of its bytes that was necessary, if the
     /// sender's retransmissions are visible: the previous copy was lost after the observation
-    /// point.
+    /// point. If the client closed meanwhile and never acknowledged all of it, the client gave up.
     fn extend_by_repeats(&mut self, view: &View<'_>, packets: &[PacketRecord]) {
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
@@ -195,6 +195,7 @@ impl Draft {
         if !is_near_server || !self.is_complete() || !view.has_repeats(Side::Server) {
             return;
         }
+        let mut is_repeated = false;
         for packet in packets.iter().filter(|packet| packet.by == Side::Server) {
             let is_ours = packet.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
@@ -204,7 +205,13 @@ impl Draft {
             });
             if is_ours && packet.at > self.last.at {
                 self.last = PacketTime::of(packet.at, packet.number);
+                is_repeated = true;
             }
+        }
+        if let Some(left) = self.fin.left_unheard.filter(|_| is_repeated) {
+            self.outcome = Some(Outcome::TimedOut);
+            self.signs.ended_by = Some(Side::Client);
+            self.last.at = left.max(self.first.at);
         }
     }
 
@@ -221,6 +228,8 @@ impl Draft {
         spare: &mut Spare,
     ) -> Exchange {
         let view = around.view;
+        let packets = around.packets_from(self.first.at);
+        self.extend_by_repeats(view, packets);
         let outcome = match (
             self.outcome.unwrap_or(Outcome::Cut),
             self.response_head.error,
@@ -235,8 +244,6 @@ impl Draft {
             },
             (outcome, _) => outcome,
         };
-        let packets = around.packets_from(self.first.at);
-        self.extend_by_repeats(view, packets);
         let trace = self.trace(&around, packets, setup.is_answer_repeated());
         let mut thought = None;
         let mut tiling = match outcome {

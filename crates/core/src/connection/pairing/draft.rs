@@ -63,7 +63,7 @@ pub(super) struct ResponseHead {
     pub(super) fields: Fields,
 }
 
-/// The server's FIN as the end of a response.
+/// The FINs that concern a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseFin {
     /// True if the response lasts until the end of the connection.
@@ -71,6 +71,8 @@ pub(super) struct ResponseFin {
     /// The time at which the server ended the connection, and the number of bytes by which the
     /// response fell short of its announced length.
     pub(super) cut_short: Option<(Timestamp, u64)>,
+    /// The time at which the client closed, if it never acknowledged all of the response.
+    pub(super) left_unheard: Option<Timestamp>,
 }
 
 /// The parts of a response that the capture missed.

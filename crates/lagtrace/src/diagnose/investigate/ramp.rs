@@ -114,7 +114,8 @@ impl Investigation<'_> {
         let Some(carried) = ramp::carried(&levels) else {
             return Ok(self.as_before(asked).unwrap_or(asked));
         };
-        let judged = carried.judged(timeout, duration);
+        let is_chosen = wishes.sets_connections() || wishes.rate.is_some();
+        let judged = carried.judged(timeout, duration, is_chosen);
         let judged = self.as_before(asked).unwrap_or(judged);
         if carried.limit.is_some() && self.subject().server.is_some() && !cgroup::is_mounted() {
             self.note(
