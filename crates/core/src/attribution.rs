@@ -487,6 +487,7 @@ fn path_times(
         to_client: trace.trips.client.floor().unwrap_or_default(),
         to_server: trace.trips.server.floor(),
         is_told: trace.trips.server.is_told(),
+        is_measured: trace.trips.server.is_measured(),
         ttl: first.map_or(0, |first| first.ttl),
         skipped: request.map_or(0, |packet| packet.skipped),
         is_announced: request

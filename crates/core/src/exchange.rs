@@ -319,6 +319,8 @@ pub struct PathTimes {
     /// True if this round trip cannot contain time of the server's program: its kernel replied at
     /// once, or the round trip is short.
     pub(crate) is_told: bool,
+    /// True if the server's kernel replied at once, so that this round trip is the path's alone.
+    pub(crate) is_measured: bool,
     /// The time to live with which the response arrived; 0 if none arrived.
     pub ttl: u8,
     /// Number of the client's segments missing just before the request, by its IP identifications.

@@ -98,6 +98,11 @@ pub(crate) struct DoubtfulCounts {
     pub(crate) relayed: u64,
     /// Number of exchanges on TLS connections that use HTTP/2.
     pub(crate) hidden_streams: u64,
+    /// Time of round trips to servers whose kernels were not heard, in nanoseconds. It may be time of
+    /// their programs.
+    pub(crate) assumed_trips: u64,
+    /// Time of pauses after responses of which more may have followed, in nanoseconds.
+    pub(crate) paused: u64,
 }
 
 /// Numbers of HTTP/2 streams.
@@ -202,7 +207,12 @@ impl Ledger {
         self.doubtful.unseen += u64::from(exchange.signs.doubts.is_unseen);
         self.doubtful.crossed += u64::from(exchange.signs.doubts.is_crossed);
         self.doubtful.relayed += u64::from(exchange.signs.is_relayed);
+        self.doubtful.paused += u64::from(exchange.signs.doubts.paused_us) * 1_000;
         self.doubtful.hidden_streams += u64::from(exchange.signs.stream.is_hidden);
+        if !exchange.path.is_measured {
+            let trips = nanos(exchange.waited(WaitKind::RoundTrip));
+            self.doubtful.assumed_trips = self.doubtful.assumed_trips.saturating_add(trips);
+        }
         self.extend_span(exchange.begin, exchange.end);
         self.counts.left.begin(exchange.begin);
         match outcome {
@@ -306,6 +316,8 @@ impl Ledger {
         self.doubtful.crossed += other.doubtful.crossed;
         self.doubtful.relayed += other.doubtful.relayed;
         self.doubtful.hidden_streams += other.doubtful.hidden_streams;
+        self.doubtful.assumed_trips += other.doubtful.assumed_trips;
+        self.doubtful.paused += other.doubtful.paused;
         self.latency.all.absorb(other.latency.all);
         self.trips.handshake = self
             .trips

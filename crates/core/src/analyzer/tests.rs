@@ -1,4 +1,5 @@
 mod answered_early;
+mod assumed;
 mod crowded;
 mod echoed;
 mod ended;

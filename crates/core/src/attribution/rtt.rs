@@ -62,7 +62,12 @@ impl RoundTrip {
     /// reply, or because it is too short to matter.
     pub(crate) fn is_told(&self) -> bool {
         let is_short = self.least.is_some_and(|least| least < NOTABLE);
-        self.has_handshake || self.has_receipt || is_short
+        self.is_measured() || is_short
+    }
+
+    /// Returns true if a kernel's reply was among the samples.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.has_handshake || self.has_receipt
     }
 
     /// Returns true if a device on the path acknowledges for an end that is much farther away: the

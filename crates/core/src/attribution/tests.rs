@@ -160,7 +160,7 @@ proptest! {
             pipes: PerSide { client: pipes.0, server: pipes.1 },
             serialization: PerSide::default(),
             before: Before::default(),
-            is_answer_repeated: false,
+            repeated_syn: PerSide::default(),
             doubts: PairingDoubts { is_unread, ..PairingDoubts::default() },
         };
         let short = tile(&trace, &Effort::default(), &mut Spare::default());

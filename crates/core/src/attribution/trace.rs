@@ -38,8 +38,8 @@ pub(crate) struct Trace<'a> {
     /// Serialization time of a full segment of each side, once it was asked for.
     pub(crate) serialization: PerSide<OnceCell<Duration>>,
     pub(crate) before: Before,
-    /// True if the SYN/ACK was retransmitted before the handshake was done.
-    pub(crate) is_answer_repeated: bool,
+    /// True for a side that retransmitted its SYN or SYN/ACK.
+    pub(crate) repeated_syn: PerSide<bool>,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
 }
@@ -85,11 +85,11 @@ impl Trace<'_> {
     }
 
     /// Returns the number of segments with which `sender`, whose first data is `first`, may begin:
-    /// one if the SYN/ACK was lost (RFC 5681 §3.1; on Linux only if it was lost twice,
+    /// one if its SYN or SYN/ACK was lost (RFC 5681 §3.1; on Linux only if it was lost twice,
     /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
     pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
         let is_begin = self.pipe(sender).has_start && first.span.start == 0;
-        if is_begin && sender == Side::Server && self.is_answer_repeated {
+        if is_begin && *self.repeated_syn.get(sender) {
             1
         } else {
             TCP_INIT_CWND

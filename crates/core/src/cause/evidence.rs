@@ -25,6 +25,9 @@ pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Minimum share by which a predicted percentile must be below the measured one. Reports print
 /// three digits, which do not show a smaller change.
 const VISIBLE: f64 = 0.01;
+/// Minimum round trip for which a higher throughput is predicted. On a shorter one, the time is mostly
+/// the hosts' work, and a higher rate makes more of it.
+const LEAST_PATH: Duration = Duration::from_millis(1);
 /// Minimum number of distinct times at which a delay must occur. Otherwise a host that stalled once
 /// may be the reason.
 pub(crate) const OCCASIONS: u64 = 3;
@@ -150,13 +153,16 @@ pub(crate) fn prediction(
     // The rate from our own timestamps already includes all requests.
     let each_for = if case.has_packets { case.weight } else { 1.0 };
     let rate = case.ledger.rate() * each_for;
-    // Little's law: the same number of requests is in flight, and each takes less time. A real
-    // service reaches its capacity before, so this rate is an upper bound.
+    // Little's law: the same number of requests is in flight, and each takes less time. The path lets
+    // more requests pass as quickly. How many more the hosts carry was not measured, so nothing is
+    // promised if what remains is mostly their time.
     let outside = nanos(transit.outside);
-    let turn = |mean: u64| mean.saturating_add(outside) as f64;
-    let is_bounded = floor > 0 || outside > 0;
+    let turn = |mean: u64| mean.saturating_add(outside);
+    let rest = turn(bounded(then.mean, was.mean));
+    let on_path = transit.within + transit.outside;
+    let is_bounded = on_path >= LEAST_PATH && nanos(on_path).saturating_mul(2) >= rest;
     let closed_loop = (is_bounded && rate > 0.0).then(|| {
-        let faster = turn(was.mean) / turn(bounded(then.mean, was.mean)).max(1.0);
+        let faster = turn(was.mean) as f64 / rest.max(1) as f64;
         (rate, rate * faster)
     });
     Some(Prediction {

@@ -7,7 +7,8 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
-        retransmitted; {most} of that time was for segments whose loss was revealed by later data.",
+        retransmitted; {most} of the time until the repairs was for segments whose loss \
+        was revealed by later data.",
     overturned_by: IN_TIME,
     fix: &[("path", "find where the segments are lost")],
     ..Wording::NONE

@@ -23,6 +23,9 @@ use crate::stats::histogram::Distribution;
 /// blamed. Fewer may be chance.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
+/// Minimum number of exchanges of fewer connections that had losses, at times of their own, before the
+/// path is blamed.
+const OFTEN: u64 = 20;
 /// A capture that lost more than this part of its packets, as a divisor, does not show which segments
 /// arrived.
 const MOST_LACKING: u64 = 100;
@@ -205,10 +208,11 @@ impl Losses {
         self.repairs.iter().map(|(count, _)| count).sum()
     }
 
-    /// Returns true if there are many losses on several connections, so that the path loses
-    /// packets.
+    /// Returns true if there are many losses on several connections, or time and again on a few, so
+    /// that the path loses packets.
     pub(crate) fn is_widespread(&self) -> bool {
-        self.clients.len() >= SPREAD && self.events() >= MANY
+        let recurs = || self.tally.affected >= OFTEN && self.tally.occasions() >= OFTEN;
+        self.events() >= MANY && (self.clients.len() >= SPREAD || recurs())
     }
 
     /// Returns the kind of repair that took most of the time.

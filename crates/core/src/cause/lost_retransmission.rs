@@ -7,7 +7,8 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
-        retransmitted; {most} of that time was for retransmissions that were lost too.",
+        retransmitted; {most} of the time until the repairs was for retransmissions that \
+        were lost too.",
     overturned_by: IN_TIME,
     fix: &[
         (

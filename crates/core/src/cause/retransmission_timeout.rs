@@ -7,7 +7,8 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
-        retransmitted; {most} of that time was spent waiting for timers, {place}.",
+        retransmitted; {most} of the time until the repairs was spent waiting for \
+        timers, {place}.",
     overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),

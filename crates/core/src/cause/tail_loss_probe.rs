@@ -7,8 +7,9 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
-        retransmitted; {most} of that time was spent waiting for probes, which a sender sends \
-        after two round trips of silence at the end of a message.",
+        retransmitted; {most} of the time until the repairs was spent waiting for \
+        probes, which a sender sends after two round trips of silence at the end of a \
+        message.",
     overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),

@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use super::{OWN_STAMPS, account, lookups};
+use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME};
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::time::nanos;
 use crate::protocol::http::status::is_redirect;
 use crate::report::{
     Caveat, Exchanges, Finding, LayerState, Overall, OverallResult, Remark, Report, Shape,
@@ -171,6 +173,13 @@ fn is_mostly_transfer(report: &Report) -> bool {
     inherent as f64 > all as f64 * MOSTLY_TRANSFER && inherent / requests.max(1) >= LONG_TRANSFER
 }
 
+/// Returns true if `doubtful`, a sum over all requests in nanoseconds, is a material time of each.
+fn is_material(report: &Report, doubtful: u64) -> bool {
+    let each = Duration::from_nanos(doubtful / report.exchanges.count.max(1));
+    let mean = report.exchanges.latency_ns.mean.max(1);
+    each >= MATERIAL_TIME && nanos(each) as f64 >= mean as f64 * MATERIAL_SHARE
+}
+
 fn caveats(report: &Report, subject: &Ledger, unexplained_share: f64) -> Vec<Caveat> {
     let exchanges = &report.exchanges;
     let dropped = report.capture.as_ref().and_then(|c| c.dropped);
@@ -201,6 +210,14 @@ fn caveats(report: &Report, subject: &Ledger, unexplained_share: f64) -> Vec<Cav
                 && is_much_unexplained(report, unexplained_share),
         ),
         (Caveat::TransferAssumed, is_mostly_transfer(report)),
+        (
+            Caveat::DistanceAssumed,
+            is_material(report, subject.doubtful.assumed_trips),
+        ),
+        (
+            Caveat::EndsUnknown,
+            is_material(report, subject.doubtful.paused),
+        ),
     ];
     let due = all.into_iter().filter(|(_, is_due)| *is_due);
     due.map(|(caveat, _)| caveat).collect()

@@ -9,6 +9,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::packet::PacketRange;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::side::PerSide;
 use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
 use crate::protocol::greeting::Greeting;
@@ -226,10 +227,13 @@ impl Setup {
         }
     }
 
-    /// Returns true if the server sent its SYN/ACK more than once: its initial congestion window
-    /// may then be one segment.
-    pub(crate) fn is_answer_repeated(&self) -> bool {
-        self.answer.count > 1
+    /// Returns true for a side that sent its SYN or SYN/ACK more than once: its initial congestion
+    /// window may then be one segment.
+    pub(crate) fn repeated_syn(&self) -> PerSide<bool> {
+        PerSide {
+            client: self.syns.retransmissions > 0,
+            server: self.answer.count > 1,
+        }
     }
 
     /// Returns the lookup before the connection.

@@ -119,6 +119,9 @@ pub(crate) struct PairingDoubts {
     /// True if the server sent something after the request without acknowledging it, or continued
     /// after a long pause: both sides may send at any time.
     pub(crate) is_crossed: bool,
+    /// Time in microseconds after which the server continued, if that may be the rest of the response;
+    /// 0 if it sent nothing more.
+    pub(crate) paused_us: u32,
     /// True if the server, which also sends what nobody asks for, sent the response after a long
     /// pause: it may be no response.
     pub(crate) is_unasked: bool,

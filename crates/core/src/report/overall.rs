@@ -102,6 +102,12 @@ pub enum Caveat {
     OwedUnknown,
     /// Most of the time passed while data was transferred, which is only assumed to be necessary.
     TransferAssumed,
+    /// A material part of the time counts as network transit only because no answer came sooner:
+    /// neither a handshake nor a bare acknowledgement shows how far away the server is.
+    DistanceAssumed,
+    /// Data followed responses after pauses that are a material time, and the protocol, which is not
+    /// decoded, does not show whether it belonged to them.
+    EndsUnknown,
 }
 
 impl Caveat {
@@ -114,6 +120,8 @@ impl Caveat {
                 | Self::TurnsOverlapped
                 | Self::OwedUnknown
                 | Self::TransferAssumed
+                | Self::DistanceAssumed
+                | Self::EndsUnknown
         )
     }
 }

@@ -233,6 +233,14 @@ fn open_clause(caveat: Caveat) -> Option<&'static str> {
         Caveat::TransferAssumed => {
             Some("most of the time is transfer, which is only assumed to be needed")
         }
+        Caveat::DistanceAssumed => Some(
+            "neither a handshake nor a bare acknowledgement shows how far away the server is, so what \
+             counts as network transit may be its program's time",
+        ),
+        Caveat::EndsUnknown => Some(
+            "more data followed many answers after a pause, and the protocol, which is not decoded, \
+             does not show whether it belonged to them",
+        ),
         Caveat::FewRequests
         | Caveat::UnexplainedTime
         | Caveat::PacketsDropped

@@ -244,7 +244,7 @@ impl Draft {
             },
             (outcome, _) => outcome,
         };
-        let trace = self.trace(&around, packets, setup.is_answer_repeated());
+        let trace = self.trace(&around, packets, setup.repeated_syn());
         let mut thought = None;
         let mut tiling = match outcome {
             Outcome::Cut if self.torn.is_broken_off => {
@@ -281,7 +281,7 @@ impl Draft {
         spare: &mut Spare,
     ) -> Exchange {
         let packets = around.packets_from(self.first.at);
-        let trace = self.trace(&around, packets, false);
+        let trace = self.trace(&around, packets, PerSide::default());
         if !may_tile(&trace, around.effort) {
             let ends = (trace.begin, trace.end);
             let tiling = untiled(&trace, spare);
@@ -343,6 +343,7 @@ impl Draft {
             path: PathTimes {
                 to_server: to_server.floor(),
                 is_told: to_server.is_told(),
+                is_measured: to_server.is_measured(),
                 ..tiling.path
             },
             packets: ExchangePackets {
@@ -432,7 +433,7 @@ impl Draft {
         &self,
         around: &Around<'a>,
         packets: &'a [PacketRecord],
-        is_answer_repeated: bool,
+        repeated_syn: PerSide<bool>,
     ) -> Trace<'a> {
         Trace {
             packets,
@@ -456,7 +457,7 @@ impl Draft {
             pipes: around.view.pipes(),
             serialization: PerSide::default(),
             before: around.before,
-            is_answer_repeated,
+            repeated_syn,
             doubts: self.doubts(around),
         }
     }

@@ -284,7 +284,7 @@ impl Tiled<'_> {
             pipes: self.view.pipes(),
             serialization: PerSide::default(),
             before: Before::default(),
-            is_answer_repeated: false,
+            repeated_syn: PerSide::default(),
             doubts: PairingDoubts::default(),
         };
         tile(&trace, &Effort::default(), &mut Spare::default())

@@ -157,6 +157,7 @@ impl Pairing {
             Side::Server if is_apart && has_response => {
                 self.turn.has_pushed |= packet.idle > PUSHED;
                 self.turn.is_unasked = true;
+                self.doubt_end(packet);
                 self.finish_turn();
             }
             Side::Server => {
@@ -202,6 +203,17 @@ impl Pairing {
             is_unasked
         };
         self.turn.is_unasked = is_unasked;
+    }
+
+    /// Doubts that the response has ended before the server's data, which follows after a pause: it may
+    /// be the rest of it. After a longer pause it is a message of its own.
+    fn doubt_end(&mut self, packet: &PacketKey) {
+        let may_continue = self.protocol.is_unread && packet.idle <= PUSHED;
+        if let Some(draft) = self.open.back_mut().filter(|_| may_continue) {
+            let idle = u32::try_from(packet.idle.as_micros()).unwrap_or(u32::MAX);
+            let paused = &mut draft.signs.doubts.paused_us;
+            *paused = paused.saturating_add(idle);
+        }
     }
 
     /// Returns true if the server sent this before it had received the whole open request. Such data
