@@ -147,6 +147,7 @@ use crate::registry::{Cause, Id};
 use crate::report::{EvidenceKind, Remark};
 use crate::service::tcp_handshakes::Why;
 use crate::service::{Ledger, Stretches, Uploads};
+use crate::stats::Merge;
 use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
@@ -268,7 +269,7 @@ impl Case<'_> {
 }
 
 /// The accumulator of one cause's rule.
-pub(crate) trait Rule: Clone + Default + fmt::Debug {
+pub(crate) trait Rule: Clone + Default + fmt::Debug + Merge {
     /// The features that matter to the rule. An exchange without any of these features does not
     /// change the rule's state.
     const CONCERNS: Features = Features::ANY;
@@ -282,9 +283,6 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
     fn observe_setup(&mut self, setup: &Setup) {
         let _ = setup;
     }
-
-    /// Adds the state of the same rule from another shard.
-    fn merge(&mut self, other: Self);
 
     /// Returns the conclusion from all observations.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;

@@ -64,6 +64,7 @@ use crate::preconnect::{Asked, Silent};
 use crate::report::{Exchanges, PassedOn, Remark, Report, SCHEMA};
 use crate::service::Ledger;
 use crate::service::kernel_join::Waiting;
+use crate::stats::Merge;
 use claims::Claims;
 use scene::Scene;
 

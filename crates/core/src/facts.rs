@@ -33,6 +33,7 @@ use crate::observed::sockets::KernelLimits;
 use crate::observed::time::Timestamp;
 use crate::report::Remark;
 use crate::route::RouteTally;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Number of connections that found the accept queue of their listener full.
@@ -277,7 +278,7 @@ impl Facts {
         let mut all = SocketFacts::default();
         for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
             if owner != socket_samples::OWN {
-                all.merge(facts);
+                all.merge(facts.clone());
             }
         }
         all

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::experiment::Experiment;
 use crate::registry::Id;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 mod account;
@@ -586,7 +587,7 @@ pub struct SocketGroup {
 }
 
 /// A count out of a total.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// The count.
     pub count: u64,

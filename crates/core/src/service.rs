@@ -25,6 +25,7 @@ use crate::report::Unit;
 use crate::service::example::Worst;
 use crate::service::latency_modes::Bands;
 use crate::service::tcp_handshakes::Handshakes;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use left::Left;
@@ -40,9 +41,10 @@ const CROSSED: u64 = 2;
 const CROSSED_PART: u64 = 10;
 
 /// Figures of a service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Ledger {
     /// The unit in which exchanges are counted.
+    #[merge(max)]
     pub(crate) unit: Unit,
     pub(crate) counts: ExchangeCounts,
     /// Exchanges whose requests and responses may be paired wrongly, or whose server may be farther
@@ -56,6 +58,7 @@ pub(crate) struct Ledger {
     pub(crate) places: Places,
     /// The time for which slow start stalls messages, whatever their senders do.
     pub(crate) slow_start: Duration,
+    #[merge(span)]
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
     pub(crate) losses: LossCounts,
@@ -68,7 +71,7 @@ pub(crate) struct Ledger {
 }
 
 /// Numbers of exchanges by their outcome.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct ExchangeCounts {
     /// Number of exchanges with a whole response.
     pub(crate) count: u64,
@@ -85,7 +88,7 @@ pub(crate) struct ExchangeCounts {
 }
 
 /// Numbers of exchanges that may be misread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct DoubtfulCounts {
     /// Number of exchanges of a protocol that cannot be parsed.
     pub(crate) unread: u64,
@@ -106,7 +109,7 @@ pub(crate) struct DoubtfulCounts {
 }
 
 /// Numbers of HTTP/2 streams.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct StreamCounts {
     /// Number of requests on streams.
     pub(crate) read: u64,
@@ -115,6 +118,7 @@ pub(crate) struct StreamCounts {
     /// Number of requests that left right after another stream had ended, with as many streams open
     /// as the server allows; and the least such limit.
     pub(crate) at_limit: u64,
+    #[merge(least)]
     pub(crate) limit: Option<u32>,
 }
 
@@ -125,17 +129,10 @@ impl StreamCounts {
         self.at_limit += u64::from(signs.waited_at_limit.is_some());
         self.limit = self.limit.into_iter().chain(signs.waited_at_limit).min();
     }
-
-    fn merge(&mut self, other: Self) {
-        self.read += other.read;
-        self.unread += other.unread;
-        self.at_limit += other.at_limit;
-        self.limit = self.limit.into_iter().chain(other.limit).min();
-    }
 }
 
 /// Figures of the exchanges' latency.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct LatencyFigures {
     pub(crate) all: Distribution,
     pub(crate) slowest: Worst,
@@ -143,16 +140,18 @@ pub(crate) struct LatencyFigures {
 }
 
 /// Minimum round trips between the ends.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct LeastTrips {
     /// The minimum of handshakes without retransmissions.
+    #[merge(least)]
     pub(crate) handshake: Option<Duration>,
     /// The minimum of the FINs of connections whose handshake was not seen.
+    #[merge(least)]
     pub(crate) fin: Option<Duration>,
 }
 
 /// Time by wait and owner.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct WaitShares {
     /// The waits of exchanges.
     pub(crate) exchanges: Shares,
@@ -163,7 +162,7 @@ pub(crate) struct WaitShares {
 }
 
 /// Numbers of losses.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct LossCounts {
     /// Number of losses repaired, by the side whose data was lost.
     pub(crate) repaired: Counts<Side>,
@@ -173,7 +172,7 @@ pub(crate) struct LossCounts {
 }
 
 /// Figures of connection setups.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
     /// Number of attempts whose SYN was retransmitted and never answered.
@@ -302,50 +301,6 @@ impl Ledger {
         });
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.unit = self.unit.max(other.unit);
-        self.counts.count += other.counts.count;
-        self.counts.errors += other.counts.errors;
-        self.counts.timeouts += other.counts.timeouts;
-        self.counts.left.merge(other.counts.left);
-        self.counts.cut += other.counts.cut;
-        self.broken_off.absorb(other.broken_off);
-        self.counts.streams.merge(other.counts.streams);
-        self.doubtful.unread += other.doubtful.unread;
-        self.doubtful.unseen += other.doubtful.unseen;
-        self.doubtful.crossed += other.doubtful.crossed;
-        self.doubtful.relayed += other.doubtful.relayed;
-        self.doubtful.hidden_streams += other.doubtful.hidden_streams;
-        self.doubtful.assumed_trips += other.doubtful.assumed_trips;
-        self.doubtful.paused += other.doubtful.paused;
-        self.latency.all.absorb(other.latency.all);
-        self.trips.handshake = self
-            .trips
-            .handshake
-            .into_iter()
-            .chain(other.trips.handshake)
-            .min();
-        self.trips.fin = self.trips.fin.into_iter().chain(other.trips.fin).min();
-        self.shares.exchanges.merge(&other.shares.exchanges);
-        self.places.merge(other.places);
-        self.slow_start = self.slow_start.saturating_add(other.slow_start);
-        self.shares.secured.merge(&other.shares.secured);
-        self.shares.resolving.merge(&other.shares.resolving);
-        self.latency.slowest.merge(other.latency.slowest);
-        self.latency.bands.merge(other.latency.bands);
-        self.counts.outcomes.merge(&other.counts.outcomes);
-        if let Some((begin, end)) = other.span {
-            self.extend_span(begin, end);
-        }
-        self.setups.merge(other.setups);
-        self.counts.stale += other.counts.stale;
-        self.losses.repaired.merge(&other.losses.repaired);
-        self.losses.later += other.losses.later;
-        self.harmless_delays.absorb(other.harmless_delays);
-        self.fetches.merge(other.fetches);
-        self.uploads.merge(other.uploads);
-    }
-
     /// Returns true if it cannot be determined which side owes a response: the protocol is not
     /// known, or both sides send at any time, so that apparent turns may not be responses.
     pub(crate) fn is_unowed(&self) -> bool {
@@ -432,17 +387,5 @@ impl Ledger {
         } else {
             0.0
         }
-    }
-}
-
-impl SetupLedger {
-    fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.unheard += other.unheard;
-        self.repeated.absorb(other.repeated);
-        self.outcomes.merge(&other.outcomes);
-        self.latency.absorb(other.latency);
-        self.waits.merge(&other.waits);
-        self.handshakes.merge(other.handshakes);
     }
 }

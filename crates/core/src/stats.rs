@@ -3,5 +3,8 @@
 pub(crate) mod bounded;
 pub(crate) mod curve;
 pub mod histogram;
+pub(crate) mod merge;
 pub(crate) mod sample;
 pub(crate) mod slots;
+
+pub(crate) use merge::Merge;

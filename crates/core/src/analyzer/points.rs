@@ -8,12 +8,13 @@ use crate::observed::event::{CaptureSummary, PointId};
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::report::{Capture, CapturePoint, UnreadLink};
+use crate::stats::Merge;
 
 /// Number of connections that each observation point saw, by the point's position.
 pub(super) type Vantages = BTreeMap<PointId, VantageCounts>;
 
 /// Number of connections, by the position of the observation point that saw them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq)]
 pub(super) struct VantageCounts {
     client: u64,
     server: u64,
@@ -31,14 +32,6 @@ impl VantageCounts {
             Vantage::Unknown => &mut self.unknown,
         };
         *count += 1;
-    }
-
-    /// Adds other counts.
-    pub(super) fn add(&mut self, other: Self) {
-        self.client += other.client;
-        self.server += other.server;
-        self.between += other.between;
-        self.unknown += other.unknown;
     }
 
     fn total(&self) -> u64 {
@@ -104,7 +97,7 @@ impl Points {
         self.all.extend(self.current.take());
         for (id, counts) in vantages {
             if let Some(point) = self.all.get_mut(&id) {
-                point.vantages.add(counts);
+                point.vantages.merge(counts);
             }
         }
     }
@@ -190,7 +183,7 @@ impl Point {
     /// Adds the packets of another point.
     fn with(self, other: Self) -> Self {
         let mut vantages = self.vantages;
-        vantages.add(other.vantages);
+        vantages.merge(other.vantages);
         Self {
             segments: self.segments + other.segments,
             bytes: self.bytes + other.bytes,

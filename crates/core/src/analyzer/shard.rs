@@ -22,6 +22,7 @@ use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::service::kernel_join::Waiting;
+use crate::stats::Merge;
 use crate::views::picture::Collector;
 
 /// Maximum number of flows whose phase is stored.
@@ -296,10 +297,10 @@ impl Sum {
 
     fn add_rest(&mut self, vantages: &Vantages, hosts: Hosts, tallied: Tallied) {
         for (&point, counts) in vantages {
-            self.vantages.entry(point).or_default().add(*counts);
+            self.vantages.entry(point).or_default().merge(*counts);
         }
         self.hosts.merge(hosts);
-        self.tallied.add(tallied);
+        self.tallied.merge(tallied);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::ListenerSample;
 use crate::report::{Evidence, EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Below this number of places, a queue is short: what `listen()` allowed at most for decades, and many
@@ -87,7 +88,7 @@ const SEEN: Wording = Wording {
 /// While the queue is full, the kernel drops new SYNs too. On a lossy path, any packet may be
 /// retransmitted. Here, only packets that open connections are retransmitted (`tcp_check_req()` and
 /// `tcp_conn_request()` in `net/ipv4/`).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     unread: u64,
@@ -116,13 +117,6 @@ impl super::Rule for Rule {
             self.unread += u64::from(is_unread);
             self.repeated += u64::from(is_repeated);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.unread += other.unread;
-        self.repeated += other.repeated;
-        self.first.absorb(other.first);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -6,16 +6,18 @@ use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
+use crate::stats::Merge;
 
 /// Minimum number of segments per ACK for a note.
 const MANY: u32 = 4;
 
 /// Counts responses with few ACKs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
     /// The median number of segments per ACK, of the response in which it was largest.
+    #[merge(max)]
     most: u32,
 }
 
@@ -29,12 +31,6 @@ impl super::Rule for Rule {
                 most: stride,
             });
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.rarely += other.rarely;
-        self.all += other.all;
-        self.most = self.most.max(other.most);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

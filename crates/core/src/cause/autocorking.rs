@@ -6,6 +6,7 @@ use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::{Remark, count, counted};
+use crate::stats::Merge;
 
 /// Counts responses whose small writes left in one segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,26 @@ pub(crate) struct Rule {
     segments: u64,
     /// The size of the smallest write, in bytes.
     write: u64,
+}
+
+impl Merge for Rule {
+    fn merge(&mut self, other: Self) {
+        let Self {
+            responses,
+            writes,
+            segments,
+            write,
+        } = other;
+        // Without a response, there is no write either.
+        self.write = match self.responses {
+            0 => write,
+            _ if responses == 0 => self.write,
+            _ => self.write.min(write),
+        };
+        self.responses += responses;
+        self.writes += writes;
+        self.segments += segments;
+    }
 }
 
 impl super::Rule for Rule {
@@ -27,17 +48,6 @@ impl super::Rule for Rule {
                 write: gathered.write,
             });
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.write = match self.responses {
-            0 => other.write,
-            _ if other.responses == 0 => self.write,
-            _ => self.write.min(other.write),
-        };
-        self.responses += other.responses;
-        self.writes += other.writes;
-        self.segments += other.segments;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::exchange::Exchange;
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// The evidence in the packets.
@@ -92,7 +93,7 @@ const QUEUEING: (Id, &str) = (
 );
 
 /// Watches messages that pass a queue on the path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     /// The messages at a constant rate of their own.
     even: Limited<Bottleneck<true>>,
@@ -113,12 +114,6 @@ impl super::Rule for Rule {
         for rate in rates.filter_map(|delivery| delivery.burst_rate) {
             self.bursts.record(Duration::from_nanos(rate as u64));
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.even.merge(other.even);
-        self.all.merge(other.all);
-        self.bursts.absorb(other.bursts);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -14,6 +14,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Minimum pause that counts. Shorter pauses are ordinary work.
@@ -33,7 +34,7 @@ const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
 /// Watches pauses within responses. At the end of each pause, the bytes sent so far match a
 /// constant rate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct ByteRate {
     pauses: Tally,
     /// Rates in bytes per second. A `Distribution` holds durations, so one nanosecond means one
@@ -49,12 +50,6 @@ impl ByteRate {
         for delivery in deliveries.filter(|delivery| delivery.sender == Side::Server) {
             self.observe_pauses(exchange, delivery);
         }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.pauses.merge(other.pauses);
-        self.rates.absorb(other.rates);
-        self.sent.absorb(other.sent);
     }
 
     pub(super) fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -17,6 +17,7 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "One action takes {requests} requests, one after the other, and {took} (median): \
@@ -73,7 +74,7 @@ const SHARE: f64 = 0.8;
 ///
 /// Protocols that make the client wait for each reply (FTP, SMTP, POP3, NNTP) are not accused,
 /// because the client has no choice.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     /// Number of connections with the greeting of a protocol that makes the client wait for each
     /// reply, such as SMTP.
@@ -95,11 +96,6 @@ impl super::Rule for Rule {
         let greeting = setup.greeted().map(|(greeting, ..)| greeting);
         self.in_turns += u64::from(greeting.is_some_and(Greeting::is_in_turns));
         self.connections += 1;
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.in_turns += other.in_turns;
-        self.connections += other.connections;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -22,6 +22,7 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client wants to send a request every {period}, but all its connections are busy \
@@ -61,7 +62,7 @@ const OFF: f64 = 0.1;
 const MOST: f64 = 0.9;
 
 /// Looks for clients that fall behind their schedule.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 /// A client's schedule, with the delays of its late requests.
@@ -73,8 +74,6 @@ struct Queue {
 }
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         // Our own load has a schedule too, and reports separately when it falls behind.
         if case.target.is_some() {

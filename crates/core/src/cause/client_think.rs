@@ -13,6 +13,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client waits {pause} (median) between a response and its next request, {in_row} \
@@ -59,7 +60,7 @@ const LEAST_SHARE: f64 = 0.1;
 /// The sign is that one connection has both kinds of request, and that the number of pauses in a
 /// row is constant. A person or a timer pauses before every request. A chatty action pauses only
 /// before its first request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 /// The pauses that were found.
@@ -73,8 +74,6 @@ struct Pauses {
 }
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match pauses(case).filter(|_| case.has_packets) {
             Some(pauses) => Conclusion::Claim(Box::new(claim(case, &pauses))),

@@ -10,6 +10,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -42,7 +43,7 @@ const NOTABLE: Duration = Duration::from_millis(5);
 ///
 /// The sign is that only a FIN follows. A server that pauses within a response sends more data
 /// after the pause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Latencies of the affected responses with the wait (`before`) and without it (`after`). Some
@@ -52,6 +53,7 @@ pub(crate) struct Rule {
     /// Number of responses whose length was larger than their body, and the maximum number of
     /// missing bytes.
     too_long: u64,
+    #[merge(max)]
     missing: u64,
 }
 
@@ -70,14 +72,6 @@ impl super::Rule for Rule {
         let missing = exchange.particulars.missing_bytes;
         self.too_long += u64::from(missing > 0);
         self.missing = self.missing.max(missing);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.before.absorb(other.before);
-        self.after.absorb(other.after);
-        self.too_long += other.too_long;
-        self.missing = self.missing.max(other.missing);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -8,6 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all \
@@ -42,12 +43,10 @@ const CONNECTED: Wording = Wording {
 /// The sign is that the server starts, and not the connection: the first requests of all early
 /// connections are answered at the same time, and the first requests of later connections are
 /// quick.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Starts(stall), tally)) => {

@@ -17,6 +17,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
@@ -58,7 +59,7 @@ const LEAST_COMPARED: u64 = 5;
 const FACTOR: u32 = 2;
 
 /// Watches responses that are compressed while they are sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Number of compressed responses that stopped repeatedly and came at a constant rate.
@@ -69,7 +70,7 @@ pub(crate) struct Rule {
 
 /// The number of responses for one target and the server's total time for them, without compression
 /// and with it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 struct Compared {
     plain: (u64, Duration),
     encoded: (u64, Duration),
@@ -94,20 +95,6 @@ impl super::Rule for Rule {
             is_own && delivery.stops >= LEAST_PAUSES && delivery.rate.is_some()
         };
         self.steady += u64::from(exchange.sending.deliveries.iter().any(is_steady));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.steady += other.steady;
-        self.targets.merge(other.targets, |own, other| {
-            for (own, other) in [
-                (&mut own.plain, other.plain),
-                (&mut own.encoded, other.encoded),
-            ] {
-                own.0 += other.0;
-                own.1 += other.1;
-            }
-        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -8,6 +8,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and closes them before it answers.",
@@ -62,7 +63,7 @@ const KIND: Kind = Kind {
 
 /// Watches requests that the server answered only with a FIN or a RST. The connection must not have
 /// been idle before, because an idle connection may be stale.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     failures: Failures,
     /// Number of failed requests on connections that the server had closed after a response.
@@ -105,12 +106,6 @@ impl super::Rule for Rule {
             self.after += u64::from(is_after && was_left);
             self.secured += u64::from(exchange.connecting.handshake.is_some());
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.failures.merge(other.failures);
-        self.after += other.after;
-        self.secured += other.secured;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

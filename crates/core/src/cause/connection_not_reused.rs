@@ -16,6 +16,7 @@ use crate::observed::time::Timestamp;
 use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::Moment;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// The wording for a client that closes its connections and opens one for each request.
@@ -82,7 +83,8 @@ const MAX_UNFINISHED: usize = 1024;
 const EACH: f64 = 0.9;
 
 /// Watches connections that carry a single exchange.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Latencies of the exchanges that paid for a connection, including its setup.
@@ -97,6 +99,7 @@ pub(crate) struct Rule {
     /// Numbers of requests on connections that the server closed. One nanosecond means one request.
     carried: Distribution,
     /// The earliest exchanges that were not finished: when they began, and their clients.
+    #[merge(extend)]
     unfinished: Vec<(Timestamp, Endpoint)>,
     /// Number of exchanges without an end in the capture that reused a connection.
     reused: u64,
@@ -131,20 +134,6 @@ impl super::Rule for Rule {
         if let Some(setup) = exchange.connecting.setup {
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.paid.absorb(other.paid);
-        self.client_asked += other.client_asked;
-        self.server_asked += other.server_asked;
-        self.veiled += other.veiled;
-        self.forced += other.forced;
-        self.carried.absorb(other.carried);
-        self.reused += other.reused;
-        for (begin, client) in other.unfinished {
-            self.leave_unfinished(begin, client);
         }
     }
 
@@ -286,6 +275,10 @@ impl Rule {
 
     fn leave_unfinished(&mut self, begin: Timestamp, client: Endpoint) {
         self.unfinished.push((begin, client));
+        self.bound();
+    }
+
+    fn bound(&mut self) {
         if self.unfinished.len() >= 2 * MAX_UNFINISHED {
             self.unfinished = self.unfinished();
         }

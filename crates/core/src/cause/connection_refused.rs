@@ -10,6 +10,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "No program listens on {service}: its host answers each connection attempt with a \
@@ -49,7 +50,7 @@ const AT_TIMES: Wording = Wording {
 
 /// Counts SYNs that the host answered with a RST. A RST whose TTL shows another distance than the
 /// host's SYN/ACKs comes from a packet filter (`firewall-drop`).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     refusals: Refusals,
 }
@@ -57,10 +58,6 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         self.refusals.add_setup(setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.refusals.merge(other.refusals);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

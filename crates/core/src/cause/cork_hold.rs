@@ -18,6 +18,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -72,7 +73,7 @@ const SHARE: f64 = 0.8;
 const LARGEST: u64 = 65_483;
 
 /// Watches responses that leave when a kernel timer expires.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// The durations of the timers.
@@ -104,15 +105,6 @@ impl super::Rule for Rule {
             .record(hold.held.saturating_sub(hold.timer));
         self.tally
             .add(exchange, Cost::exactly(hold.held), Duration::ZERO);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.timers.merge(&other.timers);
-        self.acknowledged.merge(&other.acknowledged);
-        for (own, other) in self.phases.iter_mut().zip(other.phases) {
-            *own += other;
-        }
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -9,6 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
 use crate::report::{Evidence, EvidenceKind};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: " with the program's threads runnable while an idle processor is slow to run them: \
@@ -47,12 +48,10 @@ const STOLEN: Wording = Wording {
 };
 
 /// Watches processors that wake slowly, or that the hypervisor has given to others.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::WakeUp(_));
         match served::claim(Id::CpuIdleWakeup, case, is_there) {

@@ -5,6 +5,7 @@ use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: " with the program's threads runnable but throttled: their control group's quota is \
@@ -29,12 +30,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches threads that are runnable, but must wait for the next quota period.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::Throttled(_));
         let found = served::claim(Id::CpuQuota, case, is_there);

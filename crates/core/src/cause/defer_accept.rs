@@ -9,6 +9,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \
@@ -38,7 +39,7 @@ const SHARE: f64 = 0.8;
 /// Watches connections on which the server must send first. It does so only after its kernel has
 /// retransmitted a SYN/ACK that the client had acknowledged (`tcp_check_req()` in
 /// `net/ipv4/tcp_minisocks.c`). If the client sends first, nothing waits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     established: u64,
@@ -57,11 +58,6 @@ impl super::Rule for Rule {
             let waited: Duration = last.since(end);
             self.delays.add_setup(waited, setup);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.established += other.established;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

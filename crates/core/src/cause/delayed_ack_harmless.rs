@@ -3,14 +3,13 @@
 use super::evidence::median;
 use super::{Case, Conclusion, Id};
 use crate::report::{Remark, counted};
+use crate::stats::Merge;
 
 /// Watches delayed ACKs for which no data waited.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let delays = &case.ledger.harmless_delays;
         if delays.is_empty() {

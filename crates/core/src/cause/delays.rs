@@ -9,6 +9,7 @@ use crate::claim::Claim;
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, Unit};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of packet numbers listed in a claim.
@@ -27,9 +28,11 @@ pub(crate) fn whole_with_setup(case: &Case<'_>, cost: u64) -> u64 {
 }
 
 /// The delays of late connections.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Delays {
     pub(crate) lost: Distribution,
+    #[merge(extend)]
     packets: Vec<u64>,
 }
 
@@ -47,11 +50,6 @@ impl Delays {
 
     pub(crate) fn count(&self) -> u64 {
         self.lost.count()
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.lost.absorb(other.lost);
-        self.show(&other.packets);
     }
 
     /// Returns the median delay, formatted for a sentence.
@@ -113,6 +111,10 @@ impl Delays {
     fn show(&mut self, packets: &[u64]) {
         self.packets
             .extend(packets.iter().filter(|&&number| number > 0));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
         self.packets.sort_unstable();
         self.packets.dedup();
         self.packets.truncate(PACKETS);

@@ -8,9 +8,10 @@ use super::first_packets::FirstPackets;
 use super::loss::{Losses, lost};
 use crate::exchange::{Disorder, Exchange};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 /// The disorder in the exchanges, and its cost.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct Disorders {
     /// Exchanges that waited for reordered data, or for a window that needless retransmissions had
     /// reduced.
@@ -54,17 +55,6 @@ impl Disorders {
         if took + cut > Duration::ZERO {
             self.tally
                 .add(exchange, Cost::exactly(took + cut), Duration::ZERO);
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.overtaken += other.overtaken;
-        self.resent += other.resent;
-        self.copied += other.copied;
-        self.losses += other.losses;
-        for (own, other) in self.packets.iter_mut().zip(other.packets) {
-            own.extend(other);
         }
     }
 

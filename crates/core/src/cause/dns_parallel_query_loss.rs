@@ -6,6 +6,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Of the queries for A and AAAA that leave one socket in parallel, the second is lost. \
@@ -37,7 +38,7 @@ const WORDING: Wording = Wording {
 
 /// Watches lookups that repeatedly lose the second of two queries and never the first. Random loss
 /// would affect either.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     lookups: dns_retry::Rule,
 }
@@ -45,10 +46,6 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         self.lookups.observe_setup(setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups.merge(other.lookups);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

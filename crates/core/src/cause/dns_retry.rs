@@ -8,6 +8,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Lost;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
@@ -66,7 +67,7 @@ const ALWAYS_SECOND: u64 = 3;
 ///
 /// If first and second queries are lost alike, the path or the resolver is the reason. If only the
 /// second of two queries from one socket is ever lost, the cause is `dns-parallel-query-loss`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     lookups: u64,
     pub(super) all: Delays,
@@ -89,13 +90,6 @@ impl super::Rule for Rule {
         }
         self.at_once += u64::from(lookup.answered_after_retry * AT_ONCE <= lookup.retried);
         self.all.add(lookup.retried, &lookup.packets.numbers());
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups += other.lookups;
-        self.all.merge(other.all);
-        self.second.merge(other.second);
-        self.at_once += other.at_once;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

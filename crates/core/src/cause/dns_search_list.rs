@@ -8,6 +8,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::counted;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -33,7 +34,7 @@ const WORDING: Wording = Wording {
 
 /// Watches lookups that began with nonexistent names. The client appends each suffix of its search
 /// list to the name, one after the other, until a name exists.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
@@ -55,12 +56,6 @@ impl super::Rule for Rule {
         self.delays.add(searched, &lookup.packets.numbers());
         self.suffixes
             .record(core::time::Duration::from_nanos(lookup.suffixes.into()));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups += other.lookups;
-        self.delays.merge(other.delays);
-        self.suffixes.absorb(other.suffixes);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::packet::PacketRange;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The resolver takes {late} (median) to resolve the name of {service}: it does not \
@@ -44,8 +45,10 @@ const LATE: Duration = Duration::from_millis(20);
 /// Watches the response times of queries that were not retransmitted. A response is late if it
 /// takes at least twice the round trip to the resolver, and at least [`LATE`] longer than the round
 /// trip. The resolver's quickest response or its SYN/ACK shows the round trip.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Rule {
+    #[merge(extend)]
     lookups: BTreeMap<u64, Waited>,
 }
 
@@ -72,11 +75,6 @@ impl super::Rule for Rule {
             self.lookups.insert(setup.syns.packets.first, waited);
             self.bound();
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups.extend(other.lookups);
-        self.bound();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

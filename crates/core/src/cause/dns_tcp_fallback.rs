@@ -7,6 +7,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The DNS answer for the name of {service} does not fit into the largest datagram that \
@@ -28,7 +29,7 @@ const WORDING: Wording = Wording {
 
 /// Watches lookups that were repeated over TCP because the response did not fit into a datagram (TC
 /// bit).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
@@ -43,11 +44,6 @@ impl super::Rule for Rule {
         if !lookup.streamed.is_zero() {
             self.delays.add(lookup.streamed, &lookup.packets.numbers());
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups += other.lookups;
-        self.delays.merge(other.delays);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

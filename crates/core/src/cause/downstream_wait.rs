@@ -15,6 +15,7 @@ use crate::observed::event::ConfigurationLine;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 /// Below this time, an upstream may only have waited for a processor that others use.
 const SHORT: Duration = Duration::from_millis(10);
@@ -65,12 +66,10 @@ const CONFIGURED: Wording = Wording {
 /// The sign is the server's own request. It begins right after the client's request arrived, and
 /// the upstream's think time is most of the client's wait. If the capture does not contain the
 /// server's own request, the cause is `server-think`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = match claimed(case, &[Role::Thinks]) {
             Some((upstream, _, tally)) => Some(claim(case, upstream, tally)),

@@ -4,14 +4,13 @@
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::report::{Remark, counted};
+use crate::stats::Merge;
 
 /// Counts copies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         if case.gathered.disorders.copied < REPEATS {
             return Conclusion::Nothing;

@@ -13,6 +13,7 @@ use crate::observed::packet::PacketNumber;
 use crate::protocol::reply_error::Trouble;
 use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
 use crate::service::Counts;
+use crate::stats::Merge;
 
 /// What is the same for all kinds of trouble.
 const ANY: Wording = Wording {
@@ -121,7 +122,7 @@ const SHARE: f64 = 0.01;
 const FEW: u64 = 2;
 
 /// Counts replies that report an error, in protocols other than HTTP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     errors: Counts<ReplyError>,
     packets: FirstPackets,
@@ -136,11 +137,6 @@ impl super::Rule for Rule {
             let numbers = exchange.packets.last.map(PacketNumber::get);
             self.packets.extend(numbers);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.errors.merge(&other.errors);
-        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

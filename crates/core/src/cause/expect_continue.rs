@@ -12,6 +12,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client asks whether it may send the request's body, but the server does not \
@@ -44,7 +45,7 @@ const NOTABLE: Duration = Duration::from_millis(5);
 /// The sign is the header field. Without it, a pause within the request is the client's own work.
 /// If the server answers before the body is sent, the wait is one round trip, which the field
 /// always costs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Number of bodies that followed a `100 Continue`.
@@ -77,12 +78,6 @@ impl super::Rule for Rule {
         };
         self.tally.add(exchange, cost, Duration::ZERO);
         self.packets.add(expectation.packet);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.answered += other.answered;
-        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

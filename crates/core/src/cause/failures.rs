@@ -14,6 +14,7 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::observed::packet::PacketNumber;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 /// Minimum share of failed requests for a claim, if at least `REPEATS` failed.
 const SHARE: f64 = 0.05;
@@ -21,7 +22,7 @@ const SHARE: f64 = 0.05;
 const FEW: u64 = 2;
 
 /// The requests that failed in one way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct Failures {
     pub(super) tally: Tally,
     /// Number of failed requests that the end of the capture cut off. No ledger counts them.
@@ -55,12 +56,6 @@ impl Failures {
     /// Returns the number of all requests, failed or not.
     fn all(&self, case: &Case<'_>) -> u64 {
         case.ledger.uncut() + self.cut
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.cut += other.cut;
-        self.packets.extend(other.packets);
     }
 
     /// Returns the claim with its evidence from packets and from our own requests. `words` adds

@@ -7,6 +7,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Something on the path to {service} drops SYNs that carry data. TCP Fast Open, which \
@@ -28,7 +29,7 @@ const LOST: u64 = 2;
 
 /// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, although the same SYN
 /// without data is answered immediately.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     /// Number of SYNs with data that were answered.
@@ -45,11 +46,6 @@ impl super::Rule for Rule {
         } else {
             self.delays.add_setup(setup.repeated_for(), setup);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.passed += other.passed;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -10,6 +10,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{service} does not answer at all, not even with a refusal. A packet filter drops the \
@@ -80,7 +81,7 @@ const SILENT_SYNS: u32 = 2;
 /// Counts connection attempts that got no answer, or an answer that is not from the host's TCP. Such
 /// an answer is an ICMP error "prohibited", an ICMP error of the host itself, or a RST whose TTL
 /// shows another distance than the host's SYN/ACKs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     silent: Seen,
     answered: u64,
@@ -101,12 +102,6 @@ impl super::Rule for Rule {
             (None, _) => {}
             (Some(_), _) => self.answered += 1,
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.silent.merge(other.silent);
-        self.answered += other.answered;
-        self.refusals.merge(other.refusals);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

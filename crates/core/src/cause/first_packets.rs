@@ -2,6 +2,8 @@
 
 use core::ops::Deref;
 
+use crate::stats::Merge;
+
 /// Maximum number of packets that are kept.
 const MOST: usize = 5;
 
@@ -23,6 +25,13 @@ impl FirstPackets {
 impl Extend<u64> for FirstPackets {
     fn extend<I: IntoIterator<Item = u64>>(&mut self, packets: I) {
         packets.into_iter().for_each(|packet| self.add(packet));
+    }
+}
+
+impl Merge for FirstPackets {
+    fn merge(&mut self, other: Self) {
+        let Self(packets) = other;
+        self.extend(packets);
     }
 }
 

@@ -10,9 +10,10 @@ use super::starved::Starved;
 use super::thinking::Thinking;
 use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
+use crate::stats::Merge;
 
 /// The shared state of the rules for one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Gathered {
     pub(super) losses: Losses,
     pub(super) disorders: Disorders,
@@ -49,17 +50,5 @@ impl Gathered {
         self.bearing.observe(exchange);
         self.thinking.observe(exchange);
         self.starved.observe(exchange, true);
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.losses.merge(other.losses);
-        self.disorders.merge(other.disorders);
-        self.held_responses.merge(other.held_responses);
-        self.held_requests.merge(other.held_requests);
-        self.trips.merge(other.trips);
-        self.silences.merge(other.silences);
-        self.bearing.merge(other.bearing);
-        self.thinking.merge(other.thinking);
-        self.starved.merge(other.starved);
     }
 }

@@ -12,13 +12,14 @@ use crate::exchange::wait::Owner;
 use crate::protocol::greeting::Greeting;
 use crate::report::{Unit, counted};
 use crate::service::Counts;
+use crate::stats::Merge;
 
 /// Minimum time after which a greeting is late. A program that is started for each connection has
 /// greeted by then. A server that looks up the client's name, or waits on purpose, takes longer.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The greetings of one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct Greetings {
     late: Delays,
     kinds: Counts<Greeting>,
@@ -34,11 +35,6 @@ impl Greetings {
         if waited >= LATE {
             self.late.add(waited, &[setup.syns.packets.last, packet]);
         }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.late.merge(other.late);
-        self.kinds.merge(&other.kinds);
     }
 
     /// Returns the claim on late greetings, if they matter.

@@ -10,6 +10,7 @@ use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::protocol::http2::status_name;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 /// The server failed.
 const FAILS: Wording = Wording {
@@ -50,12 +51,10 @@ const MOST_TOLD: usize = 4;
 const FAILURES: [u8; 7] = [2, 4, 8, 10, 13, 14, 15];
 
 /// Counts calls that ended with a status other than OK.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let mut failed = Vec::new();
         for (outcome, n) in case.ledger.counts.outcomes.iter() {

@@ -10,6 +10,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \
@@ -44,7 +45,7 @@ const NOTABLE: Duration = Duration::from_millis(5);
 ///
 /// The sign is that the request had already been sent. A client that sends only after a response
 /// may also have a request ready, but packets do not show that.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
@@ -55,10 +56,6 @@ impl super::Rule for Rule {
         if behind >= NOTABLE {
             self.0.add(exchange, Cost::exactly(behind), Duration::ZERO);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

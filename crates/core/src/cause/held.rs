@@ -13,6 +13,7 @@ use crate::exchange::HoldPackets;
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Minimum delay of a delayed ACK. A kernel sends an immediate ACK within microseconds; the
@@ -46,7 +47,7 @@ const EAGER_TOLERATED: u64 = 20;
 const TARDY_NS: i64 = 5_000_000;
 
 /// The second segments of the holds of one side.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Held {
     /// Number of exchanges with a segment that left together with the ACK, delayed or not.
     released: u64,
@@ -60,6 +61,7 @@ pub(crate) struct Held {
     pub(crate) reaction: Distribution,
     /// The shortest hold of a released segment. The program wrote the second segment within that
     /// time. [`Held::cost_low_ns`] assumes that it took this time in every hold.
+    #[merge(least)]
     least_hold: Option<Duration>,
     /// Number of second segments that left before the ACK of the first.
     pub(crate) eager: u64,
@@ -71,6 +73,7 @@ pub(crate) struct Held {
     unseen: u64,
     /// Number of late segments that the program wrote late, as only the sender's kernel shows.
     written: u64,
+    #[merge(least)]
     pub(crate) packets: Option<HoldPackets>,
     pub(crate) prompt: Prompt,
     /// The times of the ACK and of the second segment, both since the first segment.
@@ -80,9 +83,10 @@ pub(crate) struct Held {
 }
 
 /// The segments that an immediate ACK released.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct Prompt {
     /// The packets of the first one.
+    #[merge(least)]
     pub(crate) packets: Option<HoldPackets>,
     count: u64,
     /// Number of segments released while a congestion window may have been full.
@@ -96,12 +100,6 @@ impl Prompt {
         if hold.held >= NOTABLE {
             self.packets = self.packets.into_iter().chain([hold.packets]).min();
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.packets = self.packets.into_iter().chain(other.packets).min();
-        self.count += other.count;
-        self.crowded += other.crowded;
     }
 
     /// Returns true if a full congestion window may explain most of these holds.
@@ -174,24 +172,6 @@ impl Held {
             self.packets
                 .map_or(hold.packets, |first| first.min(hold.packets)),
         );
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.released += other.released;
-        self.tally.merge(other.tally);
-        self.delayed += other.delayed;
-        self.ack_delay.absorb(other.ack_delay);
-        self.reaction.absorb(other.reaction);
-        self.least_hold = self.least_hold.into_iter().chain(other.least_hold).min();
-        self.eager += other.eager;
-        self.late += other.late;
-        self.timed += other.timed;
-        self.unseen += other.unseen;
-        self.written += other.written;
-        self.packets = self.packets.into_iter().chain(other.packets).min();
-        self.prompt.merge(other.prompt);
-        self.line.merge(&other.line);
-        self.tardy += other.tardy;
     }
 
     /// Returns the lower bound of the holds' cost. It assumes that the program wrote each second
@@ -331,7 +311,7 @@ pub(crate) fn may_be_released(hold: &Hold) -> bool {
 
 /// A linear regression of the second segment's time over the ACK's time, in microseconds. It keeps
 /// sums, so the order of the samples does not matter.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 struct Line {
     count: u64,
     x: u128,
@@ -352,14 +332,6 @@ impl Line {
         self.y += y;
         self.xx += x * x;
         self.xy += x * y;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.x += other.x;
-        self.y += other.y;
-        self.xx += other.xx;
-        self.xy += other.xy;
     }
 
     /// Returns the slope: the change of the second segment's time per change of the ACK's time.

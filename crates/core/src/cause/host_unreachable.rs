@@ -12,6 +12,7 @@ use crate::exchange::wait::Owner;
 use crate::facts::icmp_errors::Word;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The network reports that {host} cannot be reached: there is no route, or no host has \
@@ -59,7 +60,7 @@ const REJECTED_BY_HOST: Wording = Wording {
 
 /// Watches connection attempts that the network rejected. The evidence is ICMP errors about SYNs,
 /// except those of packet filters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     refusals: Refusals,
 }
@@ -67,10 +68,6 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         self.refusals.add_setup(setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.refusals.merge(other.refusals);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

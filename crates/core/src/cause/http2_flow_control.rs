@@ -14,6 +14,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "HTTP/2's flow-control window is smaller than what the path can hold in flight: each \
@@ -92,12 +93,14 @@ const NOTABLE: Duration = Duration::from_millis(2);
 /// for the stream or the connection, and would not have fit into the window before. TCP's own
 /// window is another cause. Data that its sender had not written yet does not follow a
 /// WINDOW_UPDATE.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// The time lost, in nanoseconds, by the end whose window was used up.
+    #[merge(entries)]
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
+    #[merge(least)]
     packets: Option<ExchangePackets>,
 }
 
@@ -121,15 +124,6 @@ impl super::Rule for Rule {
         }
         let packets = exchange.packets;
         self.packets = Some(self.packets.map_or(packets, |first| first.min(packets)));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        for (owner, time) in other.owners {
-            *self.owners.entry(owner).or_default() += time;
-        }
-        self.stalls += other.stalls;
-        self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

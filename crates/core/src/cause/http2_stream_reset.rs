@@ -15,6 +15,7 @@ use crate::observed::packet::PacketNumber;
 use crate::protocol::http2::error_name;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 /// The wording for streams that the server did not process.
 const REFUSED: Wording = Wording {
@@ -81,9 +82,10 @@ const MOST_TOLD: usize = 5;
 
 /// Watches streams that the server ended with RST_STREAM or GOAWAY before its response was
 /// complete. A client that resets a stream has given up waiting, or needs no more.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
+    #[merge(entries)]
     ends: BTreeMap<StreamEnd, u64>,
     packets: FirstPackets,
 }
@@ -101,14 +103,6 @@ impl super::Rule for Rule {
         *self.ends.entry(named(end)).or_default() += 1;
         self.packets
             .extend(exchange.packets.first.map(PacketNumber::get));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        for (end, n) in other.ends {
-            *self.ends.entry(end).or_default() += n;
-        }
-        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -17,6 +17,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::status::StatusMeaning;
 use crate::report::{Affected, Evidence, EvidenceKind, Remark, count, counted};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
 
@@ -37,13 +38,16 @@ const LONG_ENOUGH: f64 = 1.0;
 const ATTEMPT_FAILS: &str = "Tcp:AttemptFails";
 
 /// Counts error responses.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Rule {
     /// Times of the requests that were answered by an error.
     took: Distribution,
     /// Time from the first such request to the end of the last error.
+    #[merge(span)]
     span: Option<(Timestamp, Timestamp)>,
     /// Fingerprints of their targets, up to one more than there are habits.
+    #[merge(extend)]
     targets: BTreeSet<u64>,
 }
 
@@ -58,13 +62,6 @@ impl super::Rule for Rule {
             self.extend((exchange.begin, exchange.end));
             self.add_target(exchange.particulars.target);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.took.absorb(other.took);
-        other.span.into_iter().for_each(|span| self.extend(span));
-        let targets = other.targets.into_iter();
-        targets.for_each(|target| self.add_target(target));
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -134,7 +131,11 @@ impl Rule {
 
     fn add_target(&mut self, target: u64) {
         self.targets.insert(target);
-        if self.targets.len() > HABITS + 1 {
+        self.bound();
+    }
+
+    fn bound(&mut self) {
+        while self.targets.len() > HABITS + 1 {
             self.targets.pop_last();
         }
     }

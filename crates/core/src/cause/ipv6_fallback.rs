@@ -16,6 +16,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::preconnect::Elsewhere;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address that does not answer. The client tries it \
@@ -63,10 +64,11 @@ const SPREAD: Duration = Duration::from_millis(20);
 /// Watches connections to an IPv4 address that began only after a SYN to the same server's IPv6
 /// address had got no answer. A lookup of both addresses connects the two attempts. Without such a
 /// lookup, there must be many attempts with equal delays.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     named: Attempts,
     nameless: Attempts,
+    #[merge(max)]
     syns: u32,
 }
 
@@ -77,7 +79,7 @@ struct Attempts {
 }
 
 /// Attempts at one IPv6 address.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 struct Attempted {
     /// The delays of the connections that followed.
     delays: Delays,
@@ -86,10 +88,12 @@ struct Attempted {
     repeating: u64,
 }
 
-impl Attempted {
+impl Merge for Attempts {
     fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.repeating = self.repeating.saturating_add(other.repeating);
+        let Self { of } = other;
+        for (server, attempted) in of {
+            self.add(server, attempted);
+        }
     }
 }
 
@@ -107,12 +111,6 @@ impl Attempts {
     fn add(&mut self, server: Endpoint, attempted: Attempted) {
         if self.of.len() < MOST_ADDRESSES || self.of.contains_key(&server) {
             self.of.entry(server).or_default().merge(attempted);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        for (server, attempted) in other.of {
-            self.add(server, attempted);
         }
     }
 
@@ -147,12 +145,6 @@ impl super::Rule for Rule {
             &mut self.nameless
         };
         attempts.add_attempts(&elsewhere, setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.named.merge(other.named);
-        self.nameless.merge(other.nameless);
-        self.syns = self.syns.max(other.syns);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

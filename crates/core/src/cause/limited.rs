@@ -16,6 +16,7 @@ use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 /// A low window stays below the initial window for at least this many round trips. Fewer may be the
 /// end of a message.
@@ -264,10 +265,11 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
 }
 
 /// The messages that one cause limited, by sender.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Limited<K> {
     server: Messages,
     client: Messages,
+    #[merge(skip = "has no value")]
     kind: PhantomData<K>,
 }
 
@@ -319,11 +321,6 @@ impl<K: Kind> super::Rule for Limited<K> {
             side.opening += u64::from(exchange.id.ordinal < TUNED_FROM);
             side.offer(delivery);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.server.merge(other.server);
-        self.client.merge(other.client);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -416,15 +413,22 @@ impl Messages {
             self.worst = Some(delivery.clone());
         }
     }
+}
 
+impl Merge for Messages {
     fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.stops += other.stops;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.opening += other.opening;
-        if let Some(worst) = other.worst {
-            self.offer(&worst);
-        }
+        let Self {
+            tally,
+            stops,
+            opening,
+            bytes,
+            worst,
+        } = other;
+        self.tally.merge(tally);
+        self.stops += stops;
+        self.opening += opening;
+        self.bytes = self.bytes.saturating_add(bytes);
+        worst.iter().for_each(|worst| self.offer(worst));
     }
 }
 

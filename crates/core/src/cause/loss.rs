@@ -17,6 +17,7 @@ use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::observed::flow::Endpoint;
 use crate::report::{Candidate, Evidence, EvidenceKind, Unit, count, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Minimum number of connections with losses, and minimum number of losses, before the path is
@@ -63,13 +64,15 @@ impl Kind {
 }
 
 /// The losses of a service and their repairs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Losses {
     pub(crate) tally: Tally,
     /// The number and total time of repairs, by [`Kind`].
     repairs: [(u64, Duration); 4],
     /// The part of the time of timers and probes in which the receiver already knew of the loss.
     revealed: Duration,
+    #[merge(extend)]
     clients: BTreeSet<Endpoint>,
     packets: FirstPackets,
     /// Requests that were lost before the capture point. They are in no exchange.
@@ -141,23 +144,6 @@ impl Losses {
             self.doubtful += u64::from(recovery.is_doubtful);
         }
         self.clients.insert(exchange.id.client);
-        self.settle();
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.whole.merge(other.whole);
-        self.slowed.absorb(other.slowed);
-        self.taken_back += other.taken_back;
-        self.doubtful += other.doubtful;
-        self.revealed += other.revealed;
-        for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
-            own.0 += other.0;
-            own.1 += other.1;
-        }
-        self.clients.extend(other.clients);
-        self.packets.extend(other.packets);
-        self.requests.merge(other.requests);
         self.settle();
     }
 

@@ -15,6 +15,7 @@ use crate::observed::packet::PacketNumber;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of round trips by which the timeout exceeds its minimum. It is one round trip, or
@@ -31,10 +32,12 @@ const MOST_COPIES: u16 = 4;
 const MAX_CLIENTS: usize = 64;
 
 /// Requests that were lost on the path before the capture point.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(super) struct LostRequests {
     pub(super) tally: Tally,
     pub(super) took: Duration,
+    #[merge(extend)]
     pub(super) clients: BTreeSet<Endpoint>,
     pub(super) packets: FirstPackets,
     /// Number of silences that are as long as a timeout, but have no gap. These are pauses of
@@ -65,16 +68,6 @@ impl LostRequests {
         self.clients.insert(exchange.id.client);
         self.packets
             .extend(exchange.packets.first.map(PacketNumber::get));
-        self.settle();
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.took += other.took;
-        self.clients.extend(other.clients);
-        self.packets.extend(other.packets);
-        self.pauses += other.pauses;
-        self.silences.merge(&other.silences);
         self.settle();
     }
 

@@ -12,6 +12,8 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
+use crate::stats::merge::sum_and_max;
 
 const WORDING: Wording = Wording {
     summary: "A link on the path drops full-size packets, and the router before it does not report \
@@ -75,13 +77,14 @@ const UNSEEN: Wording = Wording {
 const LEAST: u64 = 2;
 
 /// Counts exchanges whose full segments never arrive.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     /// Number of full segments retransmitted without success. It is known only for captures on the
     /// sender's side.
     copies: u64,
     /// The size of the largest segment that arrived instead, in bytes.
+    #[merge(max)]
     passed: u32,
     /// Number of exchanges in which the receiver was heard meanwhile.
     heard: u64,
@@ -89,6 +92,7 @@ pub(crate) struct Rule {
     full: u64,
     /// Number of exchanges in which only the server's sequence numbers show the loss, and the most
     /// bytes that one of them lost.
+    #[merge(with = sum_and_max)]
     unseen: (u64, u64),
     /// Number of exchanges that ended without a response.
     given_up: u64,
@@ -119,18 +123,6 @@ impl super::Rule for Rule {
         };
         self.tally
             .add(exchange, Cost::exactly(cost), core::time::Duration::ZERO);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.copies += other.copies;
-        self.passed = self.passed.max(other.passed);
-        self.heard += other.heard;
-        self.full += other.full;
-        self.unseen.0 += other.unseen.0;
-        self.unseen.1 = self.unseen.1.max(other.unseen.1);
-        self.given_up += other.given_up;
-        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{Evidence, EvidenceKind, Tally, counted};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -87,12 +88,10 @@ pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
 const LEVELS: [f64; 3] = [0.5, 0.75, 0.9];
 
 /// Watches small segments of responses that follow other small segments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &case.gathered.held_responses;
         // On a busy host, the segments' times do not show clearly that an ACK released them. The

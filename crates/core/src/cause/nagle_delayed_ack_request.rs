@@ -5,6 +5,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
 use crate::exchange::wait::Owner;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client writes its request in small parts. Nagle's algorithm holds each until the \
@@ -24,12 +25,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches small segments of requests that follow other small segments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &case.gathered.held_requests;
         let is_seen = held.is_by_acknowledgement() && held.is_delayed();

@@ -9,6 +9,7 @@ use crate::exchange::HoldPackets;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
@@ -32,12 +33,10 @@ const UNTOLD: Wording = Wording {
 };
 
 /// Watches small segments of both sides that follow other small segments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let sides = [
             (&case.gathered.held_responses, Side::Server),

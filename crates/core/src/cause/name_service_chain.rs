@@ -9,6 +9,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::counted;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
@@ -43,7 +44,7 @@ const MULTICAST: Wording = Wording {
 };
 
 /// Watches lookups that came after unanswered queries on the link.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
@@ -60,12 +61,6 @@ impl super::Rule for Rule {
             self.delays.add(chain.took, &chain.packets.numbers());
             self.llmnr += u64::from(chain.is_llmnr);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.lookups += other.lookups;
-        self.delays.merge(other.delays);
-        self.llmnr += other.llmnr;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -11,6 +11,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Silent;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
@@ -57,7 +58,7 @@ const LATE: Duration = Duration::from_millis(20);
 
 /// Watches connections whose SYN left only at the end of a late neighbour resolution. The kernel
 /// had queued the SYN until then.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     repeated: u64,
@@ -71,11 +72,6 @@ impl super::Rule for Rule {
             self.delays.add(search.took, &search.packets.numbers());
             self.repeated += u64::from(search.requests > 1);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.repeated += other.repeated;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

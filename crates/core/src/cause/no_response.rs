@@ -11,6 +11,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Unheard};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -105,7 +106,7 @@ const NEARLY_ALL: f64 = 0.9;
 
 /// Watches requests that the server's kernel acknowledged, but that its program did not answer
 /// before the client gave up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     failures: Failures,
     /// Ages of the unanswered requests when the connection or the capture ended.
@@ -132,13 +133,6 @@ impl super::Rule for Rule {
             self.unread += u64::from(exchange.signs.doubts.is_unread);
             self.silent += u64::from(exchange.signs.fault.unheard == Unheard::Nothing);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.failures.merge(other.failures);
-        self.ages.absorb(other.ages);
-        self.unread += other.unread;
-        self.silent += other.silent;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -7,6 +7,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::claim::Ceiling;
 use crate::exchange::{Exchange, Foreign, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The answer of {service} is not HTTP/1.x but {what}.",
@@ -36,7 +37,7 @@ const KIND: Kind = Kind {
 };
 
 /// Watches HTTP requests whose response does not begin like an HTTP response.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     failures: Failures,
     tls: u64,
@@ -50,11 +51,6 @@ impl super::Rule for Rule {
             self.failures.add(exchange);
             self.tls += u64::from(foreign == Foreign::Tls);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.failures.merge(other.failures);
-        self.tls += other.tls;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -5,6 +5,7 @@ use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: " in its network stack before TCP, where filters check each packet.",
@@ -28,12 +29,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches requests that take long between the network device and TCP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::claim(Id::PacketFilterCost, case, |place| place == Place::Stack);
         found.map(|(claim, _)| told(claim)).into()

@@ -4,6 +4,7 @@ use super::evidence::human;
 use super::loss::Kind;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
@@ -46,12 +47,10 @@ const AMID: &str = " The senders waited for timers although later data had alrea
                     losses to the receivers.";
 
 /// Counts losses that affect several connections.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let losses = case.gathered.losses.whole();
         let found = losses.claim(Id::PacketLoss, case);

@@ -5,14 +5,13 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 use crate::route::worth::{MATERIAL_SHARE, NOTABLE};
+use crate::stats::Merge;
 
 /// Watches the time that requests spend on the path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let Some(trip) = case.round_trip().filter(|&trip| trip >= NOTABLE) else {
             return Conclusion::Nothing;

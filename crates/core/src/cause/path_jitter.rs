@@ -9,6 +9,7 @@ use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The path delays some packets and not others: with a minimum round trip of {least}, \
@@ -58,12 +59,10 @@ const VARYING: Wording = Wording {
 };
 
 /// Watches round trips that are late now and then.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
         // Delays on the way to the server are also counted. But only a reply that is late by the

@@ -8,6 +8,7 @@ use crate::claim::Basis;
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
@@ -53,16 +54,17 @@ const NEITHER: u64 = 15;
 const CHANCE: f64 = 0.01;
 
 /// Compares the losses of the connections.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     /// The connections, by their client's [place](crate::observed::flow::Endpoint::place).
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
 /// The numbers of a connection's exchanges, and of its exchanges with losses.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 struct Seen {
     /// The highest ordinal of the connection's exchanges, plus one.
+    #[merge(max)]
     exchanges: u64,
     lossy: u64,
 }
@@ -91,13 +93,6 @@ impl super::Rule for Rule {
             seen.exchanges = seen.exchanges.max(u64::from(exchange.id.ordinal) + 1);
             seen.lossy += u64::from(is_lossy);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.connections.merge(other.connections, |own, other| {
-            own.exchanges = own.exchanges.max(other.exchanges);
-            own.lossy += other.lossy;
-        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -12,6 +12,7 @@ use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Packets queue on the path: queueing adds {saved} (median of the affected requests) to \
@@ -77,12 +78,10 @@ const BY_ACKS_ALONE: Wording = Wording {
 const SHARE: f64 = 0.05;
 
 /// Watches round trips that are longer than the minimum.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
         let probed = loaded_probes(case);

@@ -14,6 +14,7 @@ use crate::claim::Claim;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::observed::event::PointId;
 use crate::report::{Evidence, EvidenceKind};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "A device on the path enforces {rate} by dropping packets: bursts get through until \
@@ -77,23 +78,27 @@ const AT_ONCE: f64 = 0.5;
 const FASTEST: f64 = 10e6;
 
 /// Watches for a token bucket on the path, in each direction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     server: Account,
     client: Account,
 }
 
 /// The bytes of one side's messages, passed and dropped.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 struct Account {
+    #[merge(entries)]
     slots: BTreeMap<(PointId, i64), (u64, u64)>,
     at_once: u64,
     timed: u64,
     /// Number of messages that waited in a queue, out of `messages`.
     queued: u64,
     messages: u64,
+    #[merge(max)]
     mss: u64,
     /// The longest round trip.
+    #[merge(max)]
     round_trip: Duration,
 }
 
@@ -119,11 +124,6 @@ impl super::Rule for Rule {
             };
             account.add_drops(exchange.id.point, drops);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.server.merge(other.server);
-        self.client.merge(other.client);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -154,21 +154,6 @@ impl Account {
         self.messages += 1;
         self.mss = self.mss.max(u64::from(drops.mss));
         self.round_trip = self.round_trip.max(drops.round_trip);
-        self.settle();
-    }
-
-    fn merge(&mut self, other: Self) {
-        for (key, (passed, lost)) in other.slots {
-            let sum = self.slots.entry(key).or_default();
-            sum.0 += passed;
-            sum.1 += lost;
-        }
-        self.at_once += other.at_once;
-        self.timed += other.timed;
-        self.queued += other.queued;
-        self.messages += other.messages;
-        self.mss = self.mss.max(other.mss);
-        self.round_trip = self.round_trip.max(other.round_trip);
         self.settle();
     }
 

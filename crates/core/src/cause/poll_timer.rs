@@ -8,6 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The server is not woken by a request: it polls for requests every {period}, and each \
@@ -34,12 +35,10 @@ const WORDING: Wording = Wording {
 /// The sign is the distribution of the waits. They are spread evenly from zero to one period,
 /// because requests arrive at any phase of the timer. A server's own time, a delayed ACK or a
 /// client's timer makes all waits equal.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Polls(ticks), tally)) => {

@@ -17,6 +17,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 use crate::stats::bounded::Least;
 
 const WORDING: Wording = Wording {
@@ -58,19 +59,36 @@ pub(crate) struct Rule {
     clients: HashMap<IpAddr, Client, FixedState>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::narrow)]
 struct Client {
     /// The ports in ascending order.
+    #[merge(with = join)]
     ports: Vec<u16>,
     /// The start time of each connection, with its port.
     begun: Instants,
     /// The end of each exchange, with the port.
     ended: Instants,
     packets: FirstPackets,
+    #[merge(any)]
     is_wide: bool,
 }
 
 type Instants = Least<(Timestamp, u16), MAX_CONNECTIONS>;
+
+impl Merge for Rule {
+    fn merge(&mut self, other: Self) {
+        let Self { clients } = other;
+        let mut others: Vec<_> = clients.into_iter().collect();
+        others.sort_unstable_by_key(|(addr, _)| *addr);
+        for (addr, theirs) in others {
+            if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
+                continue;
+            }
+            self.clients.entry(addr).or_default().merge(theirs);
+        }
+    }
+}
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
@@ -90,17 +108,6 @@ impl super::Rule for Rule {
         if let Some(client) = self.client(from.addr, from.port) {
             client.begun.add((begin, from.port));
             client.packets.add(setup.syns.packets.first);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        let mut others: Vec<_> = other.clients.into_iter().collect();
-        others.sort_unstable_by_key(|(addr, _)| *addr);
-        for (addr, theirs) in others {
-            if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
-                continue;
-            }
-            self.clients.entry(addr).or_default().merge(theirs);
         }
     }
 
@@ -130,6 +137,13 @@ impl Rule {
     }
 }
 
+/// Adds ports to others; both and the sum are in ascending order.
+fn join(own: &mut Vec<u16>, other: Vec<u16>) {
+    own.extend(other);
+    own.sort_unstable();
+    own.dedup();
+}
+
 impl Client {
     fn note(&mut self, port: u16) {
         if self.is_wide {
@@ -149,17 +163,6 @@ impl Client {
                 ..Self::default()
             };
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.is_wide |= other.is_wide;
-        self.ports.extend(other.ports);
-        self.ports.sort_unstable();
-        self.ports.dedup();
-        self.begun.merge(other.begun);
-        self.ended.merge(other.ended);
-        self.packets.extend(other.packets);
-        self.narrow();
     }
 
     /// Returns the number of times at which all ports were in use, and the number of connections.

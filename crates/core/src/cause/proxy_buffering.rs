@@ -8,6 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer, but the proxy holds the answer back for {saved} \
@@ -48,12 +49,10 @@ const UPLOAD: Wording = Wording {
 /// The sign is that the capture contains both sides of the proxy. Either the proxy's own request
 /// begins only at the end of the client's long request, or the upstream's response begins long
 /// before the proxy's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
             Some((upstream, role, tally)) => {

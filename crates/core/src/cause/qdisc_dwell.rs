@@ -20,6 +20,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::segment::INITIAL_TTLS;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Responses wait in the queue of the server's own device for {saved} (median), after \
@@ -73,7 +74,7 @@ const NOTABLE: Duration = Duration::from_millis(5);
 const STEADY: Duration = Duration::from_millis(1);
 
 /// Watches responses that leave the host later than their timestamps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
@@ -84,10 +85,6 @@ impl super::Rule for Rule {
         if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
             self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

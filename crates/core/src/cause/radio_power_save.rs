@@ -14,6 +14,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -75,7 +76,7 @@ const LEAST_SPREAD: Duration = Duration::from_millis(5);
 const ACKED: u64 = 10;
 
 /// Compares requests after a pause with requests without a pause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     woken: Distribution,
@@ -83,6 +84,7 @@ pub(crate) struct Rule {
     handshakes: Distribution,
     /// Delays of requests after a pause on their way to the capture point, by the client's clock.
     stamped: Distribution,
+    #[merge(least)]
     least: Option<Duration>,
     acked_first: u64,
 }
@@ -120,16 +122,6 @@ impl super::Rule for Rule {
         if setup.outcome == Some(SetupOutcome::Established) && setup.syns.retransmissions == 0 {
             self.handshakes.record(setup.duration());
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.woken.absorb(other.woken);
-        self.prompt.absorb(other.prompt);
-        self.stamped.absorb(other.stamped);
-        self.handshakes.absorb(other.handshakes);
-        self.least = self.least.into_iter().chain(other.least).min();
-        self.acked_first += other.acked_first;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

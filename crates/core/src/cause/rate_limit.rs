@@ -16,6 +16,7 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
+use crate::stats::Merge;
 
 /// Minimum ratio of the interval to the time of a request to the idle server that shows a limit. A
 /// server's first request may take less work than the others: a proxy then has a connection to its
@@ -69,7 +70,7 @@ const IDLE_QUICK: Wording = Wording {
 /// limits. A server that accepts connections at its own pace also has constant intervals, but their
 /// rate is round only by chance. Instead of the round number, our own requests to the idle server
 /// can show a limit, which is then only *possible*.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     bytes: ByteRate,
 }
@@ -79,10 +80,6 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         self.bytes.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.bytes.merge(other.bytes);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Prediction, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -46,7 +47,7 @@ const CHAIN: usize = 2;
 ///
 /// The sign is that each request asks for the target of the previous response. Many redirects of
 /// many clients are no chain.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 /// The chains that a client followed to their end.
@@ -63,8 +64,6 @@ struct Chains {
 }
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let chains = chains(case);
         let is_repeated = chains.count >= evidence::REPEATS

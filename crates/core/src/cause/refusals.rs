@@ -9,11 +9,13 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 /// Refused attempts at one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct Refusals {
     /// RSTs by their TTL.
+    #[merge(entries)]
     resets: BTreeMap<u8, Seen>,
     /// ICMP errors of packet filters.
     prohibited: Seen,
@@ -28,7 +30,7 @@ pub(super) struct Refusals {
 }
 
 /// The number of refusals of one kind, and some of the packets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(super) struct Seen {
     pub(super) count: u64,
     packets: FirstPackets,
@@ -58,17 +60,6 @@ impl Refusals {
                 self.accepted += u64::from(outcome == Some(SetupOutcome::Established));
             }
         }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        for (ttl, seen) in other.resets {
-            self.resets.entry(ttl).or_default().merge(seen);
-        }
-        self.prohibited.merge(other.prohibited);
-        self.by_host += other.by_host;
-        self.unreachable.merge(other.unreachable);
-        self.others += other.others;
-        self.accepted += other.accepted;
     }
 
     /// Returns the RSTs from the host itself, and the RSTs from devices on the path. The TTL of the
@@ -101,11 +92,6 @@ impl Seen {
     pub(super) fn add(&mut self, packets: &[u64]) {
         self.count += 1;
         self.packets.extend(packets.iter().copied());
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.packets.extend(other.packets);
     }
 
     /// Returns the evidence of the refusals; `None` if there were none.

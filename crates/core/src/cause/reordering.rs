@@ -9,6 +9,7 @@ use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The path delivers packets out of order. Early packets wait for late ones, {saved} \
@@ -44,12 +45,10 @@ const WORDING: Wording = Wording {
 const LOSSES: u64 = 20;
 
 /// Counts segments that others overtook.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let is_seen = seen.overtaken >= evidence::REPEATS && seen.overtaken >= seen.resent;

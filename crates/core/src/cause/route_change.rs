@@ -7,6 +7,7 @@ use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The route changed {into} after the first request: the minimum round trip was \
@@ -35,12 +36,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches for a lasting step in the round-trip times.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let tally = &case.gathered.trips.beyond;
         let Some(step) = case.gathered.trips.step() else {

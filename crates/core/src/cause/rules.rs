@@ -4,13 +4,14 @@ use super::{Case, Conclusion, Features, Gathered, Rule, settings, socket_options
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::registry::causes;
+use crate::stats::Merge;
 
 /// Generates the struct that contains all rules. The rules' modules are declared in `cause.rs`, so
 /// that rustfmt formats them.
 macro_rules! rules {
     ($($variant:ident: $id:literal $(by $module:ident)? { $($column:tt)* })*) => {
         /// The accumulators of all rules for one service.
-        #[derive(Clone, Debug, Default)]
+        #[derive(Clone, Debug, Default, Merge)]
         pub(crate) struct Rules {
             pub(crate) gathered: Gathered,
             $($(pub(crate) $module: super::$module::Rule,)?)*
@@ -42,11 +43,6 @@ macro_rules! rules {
 
             pub(crate) fn observe_setups(&mut self, batch: &[&Setup]) {
                 $($(batch.iter().for_each(|setup| self.$module.observe_setup(setup));)?)*
-            }
-
-            pub(crate) fn merge(&mut self, other: Self) {
-                self.gathered.merge(other.gathered);
-                $($(self.$module.merge(other.$module);)?)*
             }
 
             pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {

@@ -11,6 +11,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::tls_version_name;
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of round trips of a full handshake: two up to TLS 1.2 (RFC 5246 §7.3), and one
@@ -18,7 +19,7 @@ use crate::stats::histogram::Distribution;
 pub(crate) const ROUND_TRIPS: u32 = 3;
 
 /// The latencies of exchanges including connection setup.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Bearing {
     /// Latencies of complete exchanges, plus the setup time if the exchange had one.
     pub(super) whole: Distribution,
@@ -36,15 +37,10 @@ impl Bearing {
             self.handshakes += u64::from(is_secured);
         }
     }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.whole.absorb(other.whole);
-        self.handshakes += other.handshakes;
-    }
 }
 
 /// The cost of a cause in exchanges, including connection setup.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Secured {
     pub(crate) tally: Tally,
     /// Latencies of the affected exchanges, including the setup time.
@@ -67,12 +63,6 @@ impl Secured {
         self.before.record(whole);
         self.after.record(whole - saved);
         self.tally.add(exchange, cost, setup);
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.before.absorb(other.before);
-        self.after.absorb(other.after);
     }
 
     /// Returns true if the mean over all requests would improve. The 99th percentile does not

@@ -12,7 +12,9 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
+use crate::stats::merge::sum_and_max;
 
 const WORDING: Wording = Wording {
     summary: "The server begins its response and then pauses, for {saved} in all, {share} of all request \
@@ -81,7 +83,7 @@ const EVEN_PART: u32 = 8;
 const UNEVEN: Duration = Duration::from_millis(2);
 
 /// Watches pauses within responses that no ACK ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     /// The pauses that are certain.
     pauses: Tally,
@@ -97,6 +99,7 @@ pub(crate) struct Rule {
     /// Number of pauses in responses whose parts came at even intervals.
     rhythmic: u64,
     /// Number of single pauses in all responses, and the longest of them.
+    #[merge(with = sum_and_max)]
     single: (u64, Duration),
     /// Pauses in responses that stream events when they happen.
     streamed: Distribution,
@@ -152,17 +155,6 @@ impl super::Rule for Rule {
                 (count + u64::from(stalled.pauses), longest)
             });
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.pauses.merge(other.pauses);
-        self.all.merge(other.all);
-        self.written += other.written;
-        self.then_held += other.then_held;
-        self.rhythmic += other.rhythmic;
-        self.single.0 += other.single.0;
-        self.single.1 = self.single.1.max(other.single.1);
-        self.streamed.absorb(other.streamed);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -18,6 +18,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Remark};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \
@@ -44,7 +45,7 @@ const SIDE_BY_SIDE: &str = "if requests queue (compare single requests with many
 
 /// Watches servers that answer late, wherever the time passes. If the kernel shows the place,
 /// another claim reports it ([`served`]).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     greetings: Greetings,
 }
@@ -52,10 +53,6 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         self.greetings.observe(setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.greetings.merge(other.greetings);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

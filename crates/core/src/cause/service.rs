@@ -11,10 +11,11 @@ use crate::report::Unit;
 use crate::service::kernel_join::Served;
 use crate::service::timeline::Timeline;
 use crate::service::{Counts, Ledger};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// The figures and rules of one server's address and port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     /// Separate, because they are large and maps of services have free places.
@@ -23,12 +24,13 @@ pub(crate) struct Service {
     /// Exchanges that were joined to requests that the server's kernel timed.
     pub(crate) served: Served,
     /// Data outside exchanges, if there was any.
+    #[merge(inner)]
     pub(crate) outside: Option<Box<Outside>>,
 }
 
 /// The figures and rules of data that is in no exchange. Each run of one side's data is treated
 /// like a message.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Outside {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
@@ -37,15 +39,17 @@ pub(crate) struct Outside {
 
 /// The connections of a service with a dead peer: one side kept retransmitting data, and the other
 /// side never acknowledged it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct DeadPeers {
     /// The times for which data was retransmitted.
     pub(crate) lasted: Distribution,
     /// Number of connections by the side that retransmitted.
     pub(crate) senders: Counts<Side>,
     /// Maximum number of retransmissions on one connection.
+    #[merge(max)]
     pub(crate) repeats: u32,
     /// The duration of the longest series of retransmissions, with its first and last packet.
+    #[merge(max)]
     pub(crate) longest: Option<(Duration, PacketRange)>,
 }
 
@@ -58,13 +62,6 @@ impl DeadPeers {
             .longest
             .max(Some((dead_peer.lasted, dead_peer.packets)));
     }
-
-    fn merge(&mut self, other: Self) {
-        self.lasted.absorb(other.lasted);
-        self.senders.merge(&other.senders);
-        self.repeats = self.repeats.max(other.repeats);
-        self.longest = self.longest.max(other.longest);
-    }
 }
 
 impl Outside {
@@ -72,12 +69,6 @@ impl Outside {
         self.ledger.unit = Unit::Transfers;
         self.ledger.add_exchange(transfer);
         self.rules.observe(&[transfer]);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.ledger.merge(other.ledger);
-        self.rules.merge(other.rules);
-        self.dead_peers.merge(other.dead_peers);
     }
 }
 
@@ -118,15 +109,5 @@ impl Service {
             .get_or_insert_default()
             .dead_peers
             .add_dead_peer(dead_peer);
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        if let Some(outside) = other.outside {
-            self.outside.get_or_insert_default().merge(*outside);
-        }
-        self.ledger.merge(other.ledger);
-        self.timeline.merge(other.timeline);
-        self.rules.merge(*other.rules);
-        self.served.merge(other.served);
     }
 }

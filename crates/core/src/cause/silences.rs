@@ -13,6 +13,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum additional time, for the kernel's tick and a varying round trip.
@@ -34,10 +35,12 @@ const SPREAD: usize = 3;
 const MAX_CLIENTS: usize = 64;
 
 /// The silences before the requests of one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Silences {
     /// The silences that are as long as a timeout.
     tally: Tally,
+    #[merge(extend)]
     clients: BTreeSet<Endpoint>,
     /// Number of silences that are too long for timeouts.
     pauses: u64,
@@ -62,9 +65,7 @@ impl Silences {
         if timer.contains(&idle) {
             self.tally.add(exchange, Cost::exactly(idle), idle);
             self.clients.insert(exchange.id.client);
-            if self.clients.len() > MAX_CLIENTS {
-                self.clients.pop_last();
-            }
+            self.settle();
             return;
         }
         let is_repeated = TIMES
@@ -73,15 +74,11 @@ impl Silences {
         self.pauses += u64::from(idle > *timer.end() && !is_repeated);
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.clients.extend(other.clients);
+    /// Keeps the first clients. The order in which exchanges close does not matter.
+    fn settle(&mut self) {
         while self.clients.len() > MAX_CLIENTS {
             self.clients.pop_last();
         }
-        self.pauses += other.pauses;
-        self.silences.absorb(other.silences);
-        self.numbered += other.numbered;
     }
 
     /// Returns the silences that look like timeouts rather than pauses of clients. The median

@@ -11,6 +11,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client begins its request and pauses before it sends the rest, {saved} (median), \
@@ -27,7 +28,7 @@ const WORDING: Wording = Wording {
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Watches pauses within requests in which nothing held the data back.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
@@ -42,10 +43,6 @@ impl super::Rule for Rule {
         if paused >= NOTABLE {
             self.0.add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -9,6 +9,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The server's kernel drops parts of requests that have arrived, because their sockets \
@@ -48,7 +49,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches requests whose data was retransmitted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     repeated: u64,
 }
@@ -56,10 +57,6 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         self.repeated += u64::from(exchange.signs.request_repeats > 0);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.repeated += other.repeated;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

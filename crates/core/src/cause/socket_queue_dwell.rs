@@ -9,6 +9,7 @@ use super::{Case, Conclusion, Id, capacity, evidence, one_thread};
 use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: " in the socket's queue: the kernel has the request, but the program has not read it \
@@ -45,12 +46,10 @@ const BLOCKED: Wording = Wording {
 const MORE_WORKERS: &str = "if all workers or threads are busy: more of them";
 
 /// Watches requests that wait in the sockets' queues while the program does something else.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::claim(Id::SocketQueueDwell, case, |place| place == Place::Unread);
         found

@@ -5,6 +5,7 @@ use super::served::{self, Place};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: " between the device's driver and the network stack: packets wait for the softirqs of \
@@ -28,12 +29,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches requests that have arrived, but that the network stack does not process yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::claim(Id::SoftirqBacklog, case, |place| place == Place::Backlog);
         found.map(|(claim, _)| told(claim)).into()

@@ -9,6 +9,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away, which connects to {behind}, {far} away: \
@@ -37,12 +38,10 @@ const WORDING: Wording = Wording {
 /// The sign is that the capture contains the requests to the upstream. Their handshakes and
 /// responses take as long as the proxy thinks, and the upstream itself does not think. If the
 /// capture contains only the client's side, the cause is `server-think`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::IsFar]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),

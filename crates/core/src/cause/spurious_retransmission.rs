@@ -8,6 +8,7 @@ use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Segments are retransmitted although they are not lost, and the sender slows down \
@@ -31,12 +32,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Counts needless retransmissions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;

@@ -16,6 +16,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
@@ -63,7 +64,7 @@ const REPEATS: u64 = 2;
 ///
 /// A server that fails would also reset requests on busy connections. A server that does not
 /// respond would still acknowledge them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     tally: Tally,
     idle: Distribution,
@@ -116,17 +117,6 @@ impl super::Rule for Rule {
         if let (Some((client, _)), Some(begin)) = (setup.ends, setup.begin) {
             self.openings.add((client.addr, begin));
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.idle.absorb(other.idle);
-        self.alive += other.alive;
-        self.closed += other.closed;
-        self.reset += other.reset;
-        self.forgotten += other.forgotten;
-        self.ignored.merge(other.ignored);
-        self.openings.merge(other.openings);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -18,6 +18,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{left} connections {fate}, while others were served again and again: each worker \
@@ -66,15 +67,20 @@ const MOST: usize = 1024;
 
 /// Watches the first requests of connections that got no response, or got it only after a long
 /// time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::forget)]
 pub(crate) struct Starved {
+    #[merge(extend)]
     waiting: Vec<Waiting>,
     packets: FirstPackets,
     /// The time slices in which requests other than the first on a connection were answered.
+    #[merge(extend)]
     served: BTreeSet<i64>,
     /// The time slice added last: most exchanges end in the same one as those before them.
+    #[merge(skip = "only spares the search for the stretch of the next exchange")]
     latest: Option<i64>,
     /// Connections on which a later request took as long.
+    #[merge(extend)]
     slow: BTreeSet<Endpoint>,
 }
 
@@ -145,14 +151,6 @@ impl Starved {
         let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
         let all = within.end - within.start;
         all > 0 && self.served.range(within).count() as f64 >= all as f64 * MEANWHILE
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.waiting.extend(other.waiting);
-        self.packets.extend(other.packets);
-        self.served.extend(other.served);
-        self.slow.extend(other.slow);
-        self.forget();
     }
 
     /// Returns true if there is a [`Starved::claim`].

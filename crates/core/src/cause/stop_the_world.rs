@@ -10,6 +10,7 @@ use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Candidate, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The whole server stalls at times, for {length}, {times} during the measurement; \
@@ -59,12 +60,10 @@ const NOTHING_LONG: &str = "if a garbage collector stops it, use a concurrent on
 /// The signs are that the stall affects all connections, and that it is rare: at least three
 /// connections wait together, no request is answered in the meantime, and most requests are quick.
 /// A single slow request has another cause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             _ if lacks_processors(case) => Conclusion::Nothing,

@@ -13,6 +13,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, TargetId};
 use crate::report::{Affected, Evidence, EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -111,7 +112,7 @@ const SPARED: f64 = 4.0;
 ///
 /// All handshakes of the service together show the reason. The reason is loss unless they show a
 /// full queue of the server or a flood of SYNs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
@@ -151,17 +152,6 @@ impl super::Rule for Rule {
             .filter(|wait| wait.kind == WaitKind::Recovery);
         self.lost.record(recovery.map(|wait| wait.duration()).sum());
         self.show(setup);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.established += other.established;
-        self.repeated += other.repeated;
-        self.ignored += other.ignored;
-        self.missed += other.missed;
-        self.missed_by_client += other.missed_by_client;
-        self.lost.absorb(other.lost);
-        self.given_up.absorb(other.given_up);
-        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -8,6 +8,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{service} has room for {room} half-open connections and ignores further SYNs while \
@@ -47,7 +48,7 @@ const WORDING: Wording = Wording {
 /// Watches SYNs that are ignored exactly while a certain number of handshakes are pending. A lossy
 /// path would not depend on this number. SYN cookies are SYN/ACKs of a server whose queue is full.
 /// Handshakes that cookies make late count too.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     cookies: u64,
@@ -59,11 +60,6 @@ impl super::Rule for Rule {
         if tcp_handshakes::is_repeated(setup) {
             self.delays.add_setup(setup.repeated_for(), setup);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.cookies += other.cookies;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

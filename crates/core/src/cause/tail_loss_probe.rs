@@ -4,6 +4,7 @@
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
@@ -22,12 +23,10 @@ const WORDING: Wording = Wording {
 };
 
 /// Counts losses that a tail-loss probe repaired.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         conclude_few(case, Id::TailLossProbe, Kind::Probe, &WORDING)
     }

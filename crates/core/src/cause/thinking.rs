@@ -10,6 +10,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Minimum ratio of the 10th percentile of think times to their median that shows a server's own
@@ -37,7 +38,7 @@ const EVEN: u32 = 2;
 const OWN_SHARE: f64 = 0.5;
 
 /// Watches the time from a complete request to the first byte of the response.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Thinking {
     /// The exchanges whose think time is at least [`NOTABLE`], without those of the other tallies.
     tally: Tally,
@@ -80,13 +81,6 @@ impl Thinking {
             };
             tally.add(exchange, Cost::exactly(think), Duration::ZERO);
         }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.unanswered.merge(other.unanswered);
-        self.passed_over.merge(other.passed_over);
-        self.think.absorb(other.think);
     }
 
     /// Returns all exchanges whose think time is at least [`NOTABLE`].

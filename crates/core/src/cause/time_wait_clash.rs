@@ -8,6 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::{count, counted};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -34,7 +35,7 @@ const WORDING: Wording = Wording {
 /// Watches SYNs that were answered with an ACK of an older connection. The server still had the
 /// previous connection between the same ports in TIME_WAIT. The client had to reset that connection
 /// before it could start again (RFC 9293 §3.10.7.4).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     /// The delays of the attempts whose SYN came again.
@@ -53,12 +54,6 @@ impl super::Rule for Rule {
             self.again.record(lost);
         }
         self.given_up += u64::from(setup.outcome != Some(SetupOutcome::Established));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.again.absorb(other.again);
-        self.given_up += other.given_up;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

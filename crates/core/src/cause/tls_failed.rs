@@ -10,6 +10,7 @@ use crate::exchange::tls_handshake::Alert;
 use crate::exchange::{Exchange, Side};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::service::Counts;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "No TLS connection to {service} succeeds: the notes say why.",
@@ -75,7 +76,7 @@ const KIND: Kind = Kind {
 
 /// Reports our own failed handshakes if none succeeded, and those of other programs that an alert
 /// ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     failures: Failures,
     alerts: Counts<Alert>,
@@ -89,11 +90,6 @@ impl super::Rule for Rule {
             self.failures.add(exchange);
             self.alerts.add(alert, 1);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.failures.merge(other.failures);
-        self.alerts.merge(&other.alerts);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, count, counted};
 use crate::service::tally::Cost;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -57,10 +58,11 @@ const NOTABLE: Duration = Duration::from_millis(2);
 /// Watches server flights that stop for a round trip. The initial congestion window (ten segments,
 /// RFC 6928) was full, and the client's ACK released the rest. A lost segment would be
 /// retransmitted, and a slow link would spread the flight evenly.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     secured: Secured,
     bytes: Distribution,
+    #[merge(least)]
     packets: Option<LegPackets>,
 }
 
@@ -80,12 +82,6 @@ impl super::Rule for Rule {
             self.bytes.record(Duration::from_nanos(leg.answer_bytes));
             self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.secured.merge(other.secured);
-        self.bytes.absorb(other.bytes);
-        self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

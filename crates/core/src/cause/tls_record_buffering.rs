@@ -13,6 +13,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Cost;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The response's first TLS record is longer than what a new connection may have in \
@@ -43,10 +44,12 @@ const NOTABLE: Duration = Duration::from_millis(2);
 /// Watches responses whose first record stops for a round trip in the middle, because the
 /// congestion window is full. A record can be decrypted only as a whole, so the client's program
 /// receives nothing until the rest has arrived.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     secured: Secured,
+    #[merge(max)]
     longest: u64,
+    #[merge(least)]
     packets: Option<ExchangePackets>,
 }
 
@@ -65,12 +68,6 @@ impl super::Rule for Rule {
             let packets = exchange.packets;
             self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.secured.merge(other.secured);
-        self.longest = self.longest.max(other.longest);
-        self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -15,6 +15,7 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind};
 use crate::service::Stretches;
 use crate::service::tally::Cost;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The client interrupts the TLS handshake to ask whether the certificate is revoked: \
@@ -50,10 +51,11 @@ const SHARE: f64 = 0.5;
 /// host fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. If the
 /// capture contains no such fetch, the pause is the client's own work, and there is no claim. A
 /// fetch that began before the certificates came is not for them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     secured: Secured,
     pauses: Stretches,
+    #[merge(least)]
     packets: Option<LegPackets>,
 }
 
@@ -81,12 +83,6 @@ impl super::Rule for Rule {
             leg.begin,
         );
         self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.secured.merge(other.secured);
-        self.pauses.merge(other.pauses);
-        self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -15,6 +15,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, count, part_of};
 use crate::service::tally::Cost;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), \
@@ -86,7 +87,7 @@ const TLS_1_3: u16 = 0x0304;
 /// Watches handshakes of more than one round trip: full handshakes up to TLS 1.2 (RFC 5246 §7.3),
 /// and handshakes with a HelloRetryRequest (RFC 8446 §4.1.4). A slow server or a long flight of
 /// certificates would delay one leg only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     secured: Secured,
     full: u64,
@@ -102,7 +103,9 @@ pub(crate) struct Rule {
     newer: u64,
     /// Number of handshakes in which the client offered a session that was not resumed.
     refused: u64,
+    #[merge(max)]
     version: Option<u16>,
+    #[merge(least)]
     packets: Option<LegPackets>,
 }
 
@@ -142,19 +145,6 @@ impl super::Rule for Rule {
         self.version = self.version.max(handshake.version);
         let packets = first.0.packets;
         self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.secured.merge(other.secured);
-        self.full += other.full;
-        self.retried += other.retried;
-        self.by_client += other.by_client;
-        self.lowered += other.lowered;
-        self.offered += other.offered;
-        self.newer += other.newer;
-        self.refused += other.refused;
-        self.version = self.version.max(other.version);
-        self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -13,6 +13,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Cost;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -107,13 +108,14 @@ const FLIGHTS: u32 = 2;
 
 /// Watches the server's time within handshakes: its kernel has received the ClientHello, and its
 /// program has not answered yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     secured: Secured,
     /// The server's think times for the requests after the handshakes.
     thinks: Distribution,
     /// Number of slow handshakes that resumed a session.
     resumed: u64,
+    #[merge(least)]
     packets: Option<LegPackets>,
     /// The setups of our own connections without packets, as far as they exceed the round trips.
     own: Secured,
@@ -149,14 +151,6 @@ impl super::Rule for Rule {
         if let Some(leg) = legs.iter().max_by_key(|leg| leg.server_think) {
             self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.secured.merge(other.secured);
-        self.thinks.absorb(other.thinks);
-        self.resumed += other.resumed;
-        self.packets = self.packets.into_iter().chain(other.packets).min();
-        self.own.merge(other.own);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

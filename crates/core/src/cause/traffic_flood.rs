@@ -9,6 +9,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, Why};
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "A flood of SYNs at {service} fills the table of half-open connections. Real clients \
@@ -37,7 +38,7 @@ const WORDING: Wording = Wording {
 
 /// Watches abandoned attempts that far outnumber the established connections. A real client would
 /// retransmit its SYN, or send the last ACK.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
     delays: Delays,
     unfinished: FirstPackets,
@@ -55,11 +56,6 @@ impl super::Rule for Rule {
         if is_left {
             self.unfinished.add(setup.syns.packets.first);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        self.unfinished.extend(other.unfinished);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

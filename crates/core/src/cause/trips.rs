@@ -16,6 +16,7 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::service::Uploads;
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
@@ -62,7 +63,8 @@ const OFTEN: f64 = 0.25;
 const SMOOTH: f64 = 0.5;
 
 /// The round trips of a service over time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Trips {
     /// The late exchanges.
     pub(super) tally: Tally,
@@ -81,8 +83,10 @@ pub(crate) struct Trips {
     untold: u64,
     /// Number of late round trips that a sender's clock shows to be mostly on the path.
     clocked: u64,
+    #[merge(extend)]
     samples: Vec<Sample>,
     /// The time of the latest sample, if no later samples fit; `None` otherwise.
+    #[merge(skip = "follows from the samples")]
     until: Option<Timestamp>,
     /// Number of exchanges whose request was acknowledged before the response.
     acked_first: u64,
@@ -92,7 +96,7 @@ pub(crate) struct Trips {
 }
 
 /// Minimum round-trip times.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 struct LeastTrips {
     /// The minimum of exchanges captured nearer to the client.
     near: LeastTrip,
@@ -103,7 +107,7 @@ struct LeastTrips {
 }
 
 /// Time in nanoseconds that is not part of the exchanges as seen at the observation point.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 struct OutsideTime {
     /// Time of late exchanges before the request reached the point and after the response left it.
     all: u64,
@@ -117,17 +121,11 @@ struct OutsideTime {
 }
 
 /// The number of some exchanges, and their minimum round trip.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 struct LeastTrip {
     count: u64,
+    #[merge(least)]
     least: Option<Duration>,
-}
-
-impl LeastTrip {
-    fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.least = self.least.into_iter().chain(other.least).min();
-    }
 }
 
 /// The visible time of an exchange on the path. It is late if it is far above the minimum of the
@@ -320,33 +318,6 @@ impl Trips {
         };
         self.both_ways.add(exchange, cost, outside);
         self.note_outside(exchange, outside);
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.both_ways.merge(other.both_ways);
-        self.late_outside.merge(other.late_outside);
-        self.beyond.merge(other.beyond);
-        self.least.near.merge(other.least.near);
-        self.least.afar.merge(other.least.afar);
-        self.least.own.absorb(other.least.own);
-        self.outside.all = self.outside.all.saturating_add(other.outside.all);
-        self.clocked += other.clocked;
-        self.outside.asked = self.outside.asked.saturating_add(other.outside.asked);
-        self.outside.heard_late = self
-            .outside
-            .heard_late
-            .saturating_add(other.outside.heard_late);
-        self.outside.heard_slightly = self
-            .outside
-            .heard_slightly
-            .saturating_add(other.outside.heard_slightly);
-        self.told += other.told;
-        self.untold += other.untold;
-        self.acked_first += other.acked_first;
-        self.samples.extend(other.samples);
-        self.passages.merge(other.passages);
-        self.settle();
     }
 
     /// Returns the delays outside the exchanges, measured by clients' clocks and ACKs.

@@ -8,6 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The proxy opens a new connection to {behind} for every request, and {behind} accepts \
@@ -37,12 +38,10 @@ const WORDING: Wording = Wording {
 /// requests share theirs. And new connections are served one at a time at even intervals, although
 /// a single connection is served immediately. If the upstream is just slow, the cause is
 /// `downstream-wait`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::IsConnectedAnew]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),

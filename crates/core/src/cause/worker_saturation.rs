@@ -10,6 +10,7 @@ use crate::claim::{Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::report::{Candidate, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
+use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
     summary: "The server serves one request at a time and needs {turn} for each; the others wait \
@@ -80,12 +81,10 @@ const UNWATCHED: &str = "find the limited resource: processors, workers, connect
 /// limit. With several workers or uneven work, there are no even intervals. The time of a single
 /// request and the rate under load then show how many requests are handled in parallel
 /// ([`capacity`]).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
-
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Queues(gate), tally)) if gate.has_met_idle => {

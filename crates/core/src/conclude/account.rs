@@ -21,6 +21,7 @@ use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Account, Booking, ClaimedTime, Location, Unit};
 use crate::service::{Place, Shares};
+use crate::stats::Merge;
 
 pub(super) use locate::{locate, owed_unknown, resolution, unknown};
 pub(super) use material::{NOTICED, NOTICED_SHARE};
@@ -53,8 +54,8 @@ impl<'a> Booked<'a> {
     ) -> Self {
         let ledger = &service.ledger;
         let mut setups = ledger.setups.waits.clone();
-        setups.merge(&ledger.shares.secured);
-        setups.merge(&ledger.shares.resolving);
+        setups.merge(ledger.shares.secured.clone());
+        setups.merge(ledger.shares.resolving.clone());
         setups.take_off(FALLBACK, elsewhere);
         let (waited, _) = service.rules.ipv6_fallback.waited(hosts);
         if waited > 0 {

@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{Details, Exchanges, Figures, SetupOutcome as SetupCount, Setups, StatusCount};
 use crate::service::{Counts, Ledger};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Returns the figures of a target or, for a capture without targets, of all services together.

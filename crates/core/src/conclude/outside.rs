@@ -17,6 +17,7 @@ use crate::exchange::wait::WaitKind;
 use crate::observed::flow::Endpoint;
 use crate::report::LayerState;
 use crate::service::Ledger;
+use crate::stats::Merge;
 
 /// Adds the claims outside exchanges to the other claims.
 pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>) {

@@ -13,6 +13,7 @@ use crate::cause::upstream::Upstream;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::service::{Ledger, Stretches, Uploads};
+use crate::stats::Merge;
 
 /// All services of a conclusion. The case of one service refers to the others.
 pub(super) struct Scene<'a> {

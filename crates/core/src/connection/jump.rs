@@ -13,6 +13,7 @@ use core::time::Duration;
 
 use super::Connection;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::stats::Merge;
 
 /// Minimum jump. Packets that several threads capture can be out of order by less.
 const LEAST_NS: i64 = 1_000_000_000;
@@ -45,11 +46,14 @@ pub(crate) enum JumpEvidence {
 }
 
 /// The jumps in one direction of time, as all connections show them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct Jumps {
     connections: u64,
+    #[merge(any)]
     is_proven: bool,
+    #[merge(max)]
     most_ns: u64,
+    #[merge(least)]
     first: Option<u64>,
 }
 
@@ -58,20 +62,12 @@ impl Jumps {
         if jump.evidence == JumpEvidence::None {
             return;
         }
-        self.add(Self {
+        self.merge(Self {
             connections: 1,
             is_proven: jump.evidence == JumpEvidence::Proof,
             most_ns: jump.by_ns.unsigned_abs(),
             first: Some(jump.number),
         });
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.connections += other.connections;
-        self.is_proven |= other.is_proven;
-        self.most_ns = self.most_ns.max(other.most_ns);
-        let firsts = [self.first, other.first].into_iter().flatten();
-        self.first = firsts.min();
     }
 
     /// Returns the number of connections, the largest jump and the first packet that shows one;

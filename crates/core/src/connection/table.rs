@@ -29,6 +29,7 @@ use crate::observed::icmp::IcmpError;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::preconnect::Approach;
+use crate::stats::Merge;
 use doubtful::Judgment;
 pub(crate) use open::Open;
 use room::Room;
@@ -75,7 +76,7 @@ pub(crate) struct Table {
 }
 
 /// Counts of a capture that a reader needs to judge the figures.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Merge)]
 pub(crate) struct Tallied {
     /// Total number of connections.
     pub(crate) connections: u64,
@@ -149,25 +150,6 @@ impl Arrived {
 }
 
 impl Tallied {
-    /// Adds the counts of another table.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.connections += other.connections;
-        self.evicted += other.evicted;
-        self.one_sided += other.one_sided;
-        self.copies += other.copies;
-        self.data_segments += other.data_segments;
-        self.repaired += other.repaired;
-        self.bytes += other.bytes;
-        self.unseen_bytes += other.unseen_bytes;
-        self.stopped += other.stopped;
-        self.congested += other.congested;
-        self.marked += other.marked;
-        self.echoed += other.echoed;
-        for (jumps, others) in self.jumps.iter_mut().zip(other.jumps) {
-            jumps.add(others);
-        }
-    }
-
     fn jumped(&mut self, jump: Jump) {
         let [forward, back] = &mut self.jumps;
         let jumps = if jump.by_ns < 0 { back } else { forward };

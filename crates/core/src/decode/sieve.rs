@@ -82,7 +82,8 @@ impl SeenFlows {
 
     /// Adds the flows of another part.
     pub fn merge(&mut self, other: &Self) {
-        for (word, other) in self.0.iter_mut().zip(other.0.iter()) {
+        let Self(words) = other;
+        for (word, other) in self.0.iter_mut().zip(words.iter()) {
             *word |= other;
         }
     }

@@ -61,7 +61,12 @@ impl Hosts {
 
     /// Adds the hosts of another shard of the analyzer.
     pub(crate) fn merge(&mut self, other: Self) {
-        for (address, server) in other.servers {
+        // Resolvers are found before the packets are divided among shards.
+        let Self {
+            servers,
+            resolvers: _,
+        } = other;
+        for (address, server) in servers {
             let (least, most) = server.ttl;
             self.take_ttl(address, least);
             if let Some(host) = self.take_ttl(address, most) {

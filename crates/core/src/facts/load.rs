@@ -13,6 +13,7 @@ use crate::observed::load_level::{LevelSample, ProcessorUse, SentRequests};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::status::is_failure;
 use crate::report::{Cluster, StatusCount};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of phases kept.
@@ -74,18 +75,22 @@ pub(crate) struct Loads {
 }
 
 /// The requests to one target in one phase.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct LoadSum {
     pub(crate) latency: Distribution,
     pub(crate) service: Distribution,
     pub(crate) first_byte: Distribution,
     pub(crate) body: Distribution,
+    #[merge(entries)]
     pub(crate) failures: BTreeMap<RequestFailure, u64>,
+    #[merge(entries)]
     pub(crate) statuses: BTreeMap<u16, u64>,
     pub(crate) connects: u64,
     pub(crate) received_bytes: u64,
     /// The sum of the latencies in nanoseconds and the number of requests, by phase run and second.
-    /// The spread over the seconds gives the intervals of means.
+    /// The spread over the seconds gives the intervals of means. No other sum has seconds of the same
+    /// run.
+    #[merge(extend)]
     seconds: BTreeMap<(usize, u32), (f64, u64)>,
 }
 
@@ -377,7 +382,7 @@ impl Loads {
         let mut all = LoadSum::default();
         for ((t, phase, _), sum) in &self.sums {
             if *t == target && !is_level(*phase) {
-                all.merge(sum);
+                all.merge(sum.clone());
             }
         }
         all
@@ -496,21 +501,6 @@ impl LoadSum {
         let second = self.seconds.entry((slice, cluster.second)).or_default();
         second.0 += cluster.latency.sum_ns() as f64;
         second.1 += cluster.latency.count();
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.latency.merge(&other.latency);
-        self.service.merge(&other.service);
-        self.first_byte.merge(&other.first_byte);
-        self.body.merge(&other.body);
-        for (&failure, &count) in &other.failures {
-            *self.failures.entry(failure).or_default() += count;
-        }
-        for (&status, &count) in &other.statuses {
-            *self.statuses.entry(status).or_default() += count;
-        }
-        self.connects += other.connects;
-        self.received_bytes += other.received_bytes;
     }
 
     /// Returns the number of failed requests, plus the number of responses with a status of 400 or
@@ -687,6 +677,25 @@ mod tests {
             "{frozen:?}"
         );
         assert_eq!(margin(|second| second == 8), margin(|second| second == 1));
+    }
+
+    #[test]
+    fn the_sum_over_all_phases_has_the_seconds_of_each() {
+        let sum = |slice, millis| {
+            let mut latency = Distribution::default();
+            latency.record(Duration::from_millis(millis));
+            let mut sum = LoadSum::default();
+            let cluster = LoadCluster {
+                latency,
+                ..LoadCluster::default()
+            };
+            sum.add_cluster(slice, &cluster);
+            sum
+        };
+        let mut all = sum(0, 5);
+        let means = [all.means(), sum(1, 9).means()].concat();
+        all.merge(sum(1, 9));
+        assert_eq!(all.means(), means);
     }
 
     /// Returns for each request whether the server closed its connection afterwards. A request is

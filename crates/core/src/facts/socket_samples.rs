@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::observed::event::{SocketOwner, SocketSample};
 use crate::observed::flow::Endpoint;
 use crate::report::Tally;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// The name that reports use for our own sockets.
@@ -13,9 +14,10 @@ pub(crate) const OWN: &str = "own";
 const MAX_SOCKETS: usize = 4096;
 
 /// Sums over the samples of one owner's sockets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct SocketFacts {
     pub(crate) samples: u64,
+    #[merge(extend)]
     sockets: BTreeSet<(Endpoint, Endpoint)>,
     pub(crate) nodelay: Tally,
     pub(crate) cork: Tally,
@@ -24,7 +26,9 @@ pub(crate) struct SocketFacts {
     /// and the program has written more.
     pub(crate) holding: Tally,
     /// The largest number of bytes held back in one sample.
+    #[merge(max)]
     pub(crate) held_bytes: u64,
+    #[merge(max)]
     pub(crate) retransmissions: u64,
     pub(crate) rtt: Distribution,
     pub(crate) ato: Distribution,
@@ -55,24 +59,6 @@ impl SocketFacts {
         self.retransmissions = self.retransmissions.max(u64::from(tcp.total_retrans));
         self.rtt.record(tcp.rtt);
         self.ato.record(tcp.ato);
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.samples += other.samples;
-        self.sockets.extend(other.sockets.iter().take(MAX_SOCKETS));
-        for (own, theirs) in [
-            (&mut self.nodelay, other.nodelay),
-            (&mut self.cork, other.cork),
-            (&mut self.quickack, other.quickack),
-            (&mut self.holding, other.holding),
-        ] {
-            own.count += theirs.count;
-            own.of += theirs.of;
-        }
-        self.held_bytes = self.held_bytes.max(other.held_bytes);
-        self.retransmissions = self.retransmissions.max(other.retransmissions);
-        self.rtt.merge(&other.rtt);
-        self.ato.merge(&other.ato);
     }
 
     /// Returns the number of distinct sockets that were sampled.

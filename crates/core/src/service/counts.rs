@@ -2,6 +2,7 @@
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::report::WaitShare;
+use crate::stats::Merge;
 
 /// Counts by kind, for a few kinds.
 #[derive(Clone, Debug)]
@@ -25,13 +26,6 @@ impl<K: Copy + Ord> Counts<K> {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        other
-            .list
-            .iter()
-            .for_each(|&(kind, count)| self.add(kind, count));
-    }
-
     pub(crate) fn of(&self, kind: K) -> u64 {
         let found = self.list.iter().find(|(of, _)| *of == kind);
         found.map_or(0, |&(_, count)| count)
@@ -49,12 +43,28 @@ impl<K: Copy + Ord> Counts<K> {
     }
 }
 
+impl<K: Copy + Ord> Merge for Counts<K> {
+    fn merge(&mut self, other: Self) {
+        let Self { list } = other;
+        let list = list.into_iter();
+        list.for_each(|(kind, count)| self.add(kind, count));
+    }
+}
+
 /// Sums of waits by kind and owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
     /// Sums in the order in which they first occurred. There are only a few, so a linear search is
     /// quickest.
     sums: Vec<((WaitKind, Owner), u64)>,
+}
+
+impl Merge for Shares {
+    fn merge(&mut self, other: Self) {
+        let Self { sums } = other;
+        let sums = sums.into_iter();
+        sums.for_each(|(key, total)| self.count(key, total));
+    }
 }
 
 impl Shares {
@@ -73,12 +83,6 @@ impl Shares {
     /// Returns true if there is any time of this kind of wait.
     pub(crate) fn has(&self, kind: WaitKind) -> bool {
         self.sums.iter().any(|((k, _), _)| *k == kind)
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for &(key, total) in &other.sums {
-            self.count(key, total);
-        }
     }
 
     /// Adds `time` nanoseconds.

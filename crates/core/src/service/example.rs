@@ -11,13 +11,16 @@ use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
+use crate::stats::Merge;
 
 /// Maximum number of exemplars kept for one finding.
 const EXEMPLARS: usize = 5;
 
 /// The exchanges that rank highest by one figure, worst first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Worst {
+    #[merge(extend)]
     list: Vec<(u64, Example)>,
 }
 
@@ -32,11 +35,6 @@ impl Worst {
             return;
         }
         self.list.push((weight, Example::of(exchange)));
-        self.settle();
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
         self.settle();
     }
 

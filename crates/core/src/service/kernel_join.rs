@@ -20,6 +20,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::kernel_span::{RequestSpan, Stage};
 use crate::observed::time::Timestamp;
 use crate::service::tally::{Cost, Tally};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Kinds of wait that packets show as the server's own time.
@@ -42,7 +43,7 @@ const TIMESTAMP_ERROR: Duration = Duration::from_micros(200);
 const INFERRED_ENDS: u32 = 2;
 
 /// The result of the join for one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Served {
     /// Number of exchanges measured while turns were recorded.
     pub(crate) offered: u64,
@@ -51,6 +52,7 @@ pub(crate) struct Served {
     /// Splits by the kind that the packets assign to a wait.
     splits: Splits,
     /// Splits by the kind that the rules use for a wait; `None` where no exchange was joined.
+    #[merge(inner)]
     named: Option<Box<Splits>>,
     /// Excess of the time that packets assign to the server over the host's time until its
     /// response.
@@ -62,7 +64,7 @@ pub(crate) struct Served {
 }
 
 /// The two figures of exchanges on which packets and host disagree.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Said {
     /// Time by the packets: the server's for `beyond`, the maximum left for the server for
     /// `within`.
@@ -75,7 +77,7 @@ pub(crate) struct Said {
 type Splits = [Split; KINDS.len()];
 
 /// A kind of wait, with the turns of the exchanges that had such a wait.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Split {
     /// Durations of the waits by packets.
     pub(crate) packets: Distribution,
@@ -138,21 +140,6 @@ impl Served {
         within <= error
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.offered += other.offered;
-        self.exchanges += other.exchanges;
-        merge(&mut self.splits, other.splits);
-        if let Some(named) = other.named {
-            merge(self.named.get_or_insert_default(), *named);
-        }
-        self.beyond.merge(other.beyond);
-        self.within.merge(other.within);
-        for (said, other) in self.said.iter_mut().zip(other.said) {
-            said.packets.absorb(other.packets);
-            said.host.absorb(other.host);
-        }
-    }
-
     /// Iterates over the kinds of wait by packets, each with its turns.
     pub(crate) fn splits(&self) -> impl Iterator<Item = (WaitKind, &Split)> + Clone {
         with_time(&self.splits)
@@ -180,12 +167,6 @@ fn with_time(splits: &Splits) -> impl Iterator<Item = (WaitKind, &Split)> + Clon
     all.filter(|(_, split)| !split.packets.is_empty())
 }
 
-fn merge(ours: &mut Splits, theirs: Splits) {
-    for (split, other) in ours.iter_mut().zip(theirs) {
-        split.merge(other);
-    }
-}
-
 fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
     let Some(stages) = turn.stages() else { return };
     if turn.delivered_last.since(turn.delivered) >= NOTABLE {
@@ -204,14 +185,6 @@ fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
 }
 
 impl Split {
-    fn merge(&mut self, other: Self) {
-        self.packets.absorb(other.packets);
-        self.host.absorb(other.host);
-        for (stage, other) in self.stages.iter_mut().zip(other.stages) {
-            stage.absorb(other);
-        }
-    }
-
     /// Returns the share of the packets' time that these stages make up; may exceed 1, because
     /// stages cover the whole turn.
     pub(crate) fn share(&self, stages: &[Stage]) -> f64 {

@@ -13,6 +13,7 @@ use crate::registry::Id;
 use crate::report::{Finding, LatencyMode};
 use crate::service::Shares;
 use crate::service::example::Example;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 use crate::stats::slots::Slots;
 
@@ -41,18 +42,25 @@ const DOMINANT: f64 = 0.2;
 
 /// Exchanges by bands of their latency. Bounded: eight bands for each doubling
 /// that occurs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Bands {
     bands: Slots<Band>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 struct Band {
     count: u64,
     waits: Shares,
     /// The band's first exchange. Of exchanges that began simultaneously, the one of the lowest
     /// client is kept, so that the order of closing has no effect.
+    #[merge(with = earlier)]
     first: Option<Example>,
+}
+
+/// Keeps the example that comes first.
+fn earlier(own: &mut Option<Example>, other: Option<Example>) {
+    let both = own.take().into_iter().chain(other);
+    *own = both.min_by_key(|example| (example.begin, example.client));
 }
 
 impl Bands {
@@ -65,16 +73,6 @@ impl Bands {
         let is_first = |first: &Example| rank < (first.begin, first.client);
         if band.first.as_ref().is_none_or(is_first) {
             band.first = Some(Example::of(exchange));
-        }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (number, theirs) in other.bands.into_values() {
-            let ours = self.bands.get_or_insert_with(number, Band::default);
-            ours.count += theirs.count;
-            ours.waits.merge(&theirs.waits);
-            let both = ours.first.take().into_iter().chain(theirs.first);
-            ours.first = both.min_by_key(|first| (first.begin, first.client));
         }
     }
 
@@ -140,7 +138,7 @@ impl Bands {
         let mut sum = Band::default();
         for (_, band) in inside() {
             sum.count += band.count;
-            sum.waits.merge(&band.waits);
+            sum.waits.merge(band.waits.clone());
         }
         // The bands nearest to the peak are the best examples.
         let mut near: Vec<(u32, &Band)> = inside()

@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of requests kept that were left last.
@@ -19,13 +20,16 @@ const NEARLY_ALL: f64 = 0.99;
 const AT_END: u32 = 2;
 
 /// Requests that were left before the response was whole.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::forget)]
 pub(crate) struct Left {
     /// Times for which the clients had waited.
     waited: Distribution,
     /// The requests that were left last: when, and after which wait.
+    #[merge(extend)]
     latest: Vec<(Timestamp, Duration)>,
     /// The latest beginning of any request.
+    #[merge(max)]
     last_begin: Option<Timestamp>,
 }
 
@@ -42,13 +46,6 @@ impl Left {
         if self.latest.len() >= 2 * MOST {
             self.forget();
         }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.waited.absorb(other.waited);
-        self.last_begin = self.last_begin.max(other.last_begin);
-        self.latest.extend(other.latest);
-        self.forget();
     }
 
     /// Keeps the requests that were left last.

@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::observed::time::nanos;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// The places where an exchange can spend its time.
@@ -34,7 +35,7 @@ impl Place {
 
 /// The time that each exchange spent in each place, excluding transmission and slow start.
 /// Exchanges that spent no time in a place are not in its distribution.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Places {
     times: [Distribution; Place::ALL.len()],
 }
@@ -85,12 +86,6 @@ impl Places {
             Place::Client => client,
             Place::Path => path,
             Place::Unknown => unknown,
-        }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (ours, theirs) in self.times.iter_mut().zip(other.times) {
-            ours.absorb(theirs);
         }
     }
 }

@@ -3,10 +3,13 @@
 use core::net::IpAddr;
 
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 
 /// The earliest stretches of time, by host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 pub(crate) struct Stretches {
+    #[merge(extend)]
     list: Vec<(Timestamp, Timestamp, IpAddr)>,
 }
 
@@ -19,11 +22,6 @@ impl Stretches {
         if self.list.len() >= 2 * MAX_STRETCHES {
             self.settle();
         }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
-        self.settle();
     }
 
     /// Returns the number of stretches within which one of `others` on the same host begins and

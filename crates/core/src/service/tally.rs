@@ -8,6 +8,7 @@ use crate::observed::kernel_span::RequestSpan;
 use crate::observed::time::{Timestamp, nanos};
 use crate::report::Exemplar;
 use crate::service::timeline::Moment;
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of disjoint intervals kept; beyond that the nearest ones are joined.
@@ -17,12 +18,13 @@ const MAX_INTERVALS: usize = 4096;
 const NEAR_END: usize = 16;
 
 /// Sums of the time lost to one cause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
     /// The fraction of an exchange that is not yet counted: moments may represent 1.5 exchanges
     /// each, but only whole exchanges are counted.
+    #[merge(skip = "belongs to the next moment, and moments are added to one tally")]
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(crate) before: Distribution,
@@ -35,7 +37,7 @@ pub(crate) struct Tally {
 }
 
 /// A cost with its bounds, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) low: u64,
     pub(crate) likely: u64,
@@ -55,14 +57,8 @@ impl Cost {
 
     /// Returns the sum of both costs.
     pub(crate) fn plus(mut self, other: Self) -> Self {
-        self.add(other);
+        self.merge(other);
         self
-    }
-
-    fn add(&mut self, other: Self) {
-        self.low = self.low.saturating_add(other.low);
-        self.likely = self.likely.saturating_add(other.likely);
-        self.high = self.high.saturating_add(other.high);
     }
 }
 
@@ -72,7 +68,7 @@ impl Tally {
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost, charged: Duration) {
         let latency = exchange.latency() + charged;
         let saved = Duration::from_nanos(cost.likely).min(latency);
-        self.cost.add(cost);
+        self.cost.merge(cost);
         self.affected += 1;
         self.before.record(exchange.latency());
         self.after
@@ -98,7 +94,7 @@ impl Tally {
         let count = (due.round() as u64).max(1);
         self.carried = due - count as f64;
         let cost = (nanos(saved) as f64 * weight).round() as u64;
-        self.cost.add(Cost::exactly(Duration::from_nanos(cost)));
+        self.cost.merge(Cost::exactly(Duration::from_nanos(cost)));
         self.affected += count;
         self.before.record_many(moment.latency(), count);
         self.after.record_many(moment.latency() - saved, count);
@@ -110,22 +106,12 @@ impl Tally {
     pub(crate) fn add_turn(&mut self, turn: &RequestSpan, saved: Duration) {
         let latency = turn.duration();
         let saved = saved.min(latency);
-        self.cost.add(Cost::exactly(saved));
+        self.cost.merge(Cost::exactly(saved));
         self.affected += 1;
         self.before.record(latency);
         self.after.record(latency - saved);
         self.saved.record(saved);
         self.wall.add(turn.arrived, turn.left());
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.cost.add(other.cost);
-        self.affected += other.affected;
-        self.before.absorb(other.before);
-        self.after.absorb(other.after);
-        self.saved.absorb(other.saved);
-        self.wall.merge(other.wall);
-        self.worst.merge(other.worst);
     }
 
     /// Returns the latencies that all exchanges would have without the cause.
@@ -169,8 +155,10 @@ impl Tally {
 
 /// A union of intervals, sorted and disjoint. If there are too many, the nearest are joined, so the
 /// total errs upward.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::settle)]
 struct Intervals {
+    #[merge(extend)]
     sorted: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -215,11 +203,6 @@ impl Intervals {
         } else {
             early.partition_point(is_begun)
         }
-    }
-
-    fn merge(&mut self, mut other: Self) {
-        self.sorted.append(&mut other.sorted);
-        self.settle();
     }
 
     fn total(&self) -> u64 {

@@ -6,6 +6,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Side};
 use crate::observed::time::Timestamp;
 use crate::service::Ledger;
+use crate::stats::Merge;
 
 /// Maximum number of SYNs remembered: the earliest ones.
 const MAX_TRIES: usize = 4096;
@@ -45,20 +46,25 @@ const OVERFLOWS: u64 = 2;
 const CHANCE: f64 = 0.001;
 
 /// The handshakes of one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Handshakes {
+    #[merge(extend)]
     tries: Vec<Try>,
     /// Late first exchanges of connections.
+    #[merge(extend)]
     late: Vec<(Timestamp, Timestamp)>,
     /// Number of connections whose small first request was retransmitted and not acknowledged.
     unread: u64,
     /// Number of these on which the server also still waited for the handshake's end.
     waited_for: u64,
     /// Times of SYNs that were neither answered nor retransmitted.
+    #[merge(extend)]
     silent: Vec<Timestamp>,
     /// Number of attempts that consist of one SYN and, at most, its answer.
     unfinished: u64,
     established: u64,
+    #[merge(span)]
     span: Option<(Timestamp, Timestamp)>,
 }
 
@@ -132,22 +138,6 @@ impl Handshakes {
                 self.settle();
             }
         }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.tries.extend(other.tries);
-        self.late.extend(other.late);
-        if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
-            self.settle();
-        }
-        self.silent.extend(other.silent);
-        self.silent.truncate(MAX_TRIES);
-        self.unread += other.unread;
-        self.waited_for += other.waited_for;
-        self.unfinished += other.unfinished;
-        self.established += other.established;
-        let spans = self.span.into_iter().chain(other.span);
-        self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
     /// Returns the number of abandoned attempts, and their rate per second.
@@ -235,6 +225,14 @@ impl Handshakes {
         let share = taken_within as f64 / taken.max(1) as f64;
         let chance = share.powi(i32::try_from(ignored).unwrap_or(i32::MAX));
         ignored >= IGNORED && ignored_within == ignored && chance <= CHANCE
+    }
+
+    /// Shortens the lists of several shards to what one may have.
+    fn bound(&mut self) {
+        if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
+            self.settle();
+        }
+        self.silent.truncate(MAX_TRIES);
     }
 
     fn settle(&mut self) {

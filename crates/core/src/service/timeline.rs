@@ -17,6 +17,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::protocol::http;
+use crate::stats::Merge;
 
 /// Maximum number of exchanges kept for one server: several seconds of a busy server, all of a lab
 /// run's.
@@ -222,13 +223,16 @@ fn resumed(exchange: &Exchange) -> Timestamp {
 }
 
 /// The earliest exchanges, at most [`MAX_MOMENTS`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Timeline {
+    #[merge(extend)]
     moments: Vec<Moment>,
     /// Number of whole exchanges, kept or not.
     count: u64,
     /// Begin of the last exchange kept; exchanges that begin later are not kept. `None` while there
     /// is room.
+    #[merge(skip = "the own one stays true, and bounding the list renews it")]
     until: Option<Timestamp>,
     late: Late,
 }
@@ -251,15 +255,6 @@ impl Timeline {
             self.keep_earliest();
         }
         self.moments.push(moment());
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.late.merge(other.late);
-        self.moments.extend(other.moments);
-        if self.moments.len() >= FULL {
-            self.keep_earliest();
-        }
     }
 
     /// Returns the exchanges in the order in which they began, as seen by the observation
@@ -287,6 +282,12 @@ impl Timeline {
         match kept {
             0 => 1.0,
             kept => (self.count as f64 / kept as f64).max(1.0),
+        }
+    }
+
+    fn bound(&mut self) {
+        if self.moments.len() >= FULL {
+            self.keep_earliest();
         }
     }
 

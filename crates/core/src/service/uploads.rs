@@ -6,13 +6,15 @@ use core::time::Duration;
 use super::Stretches;
 use crate::exchange::Exchange;
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 
 /// Requests that a queue let through at its rate. Other requests on the same path during that time
 /// wait in the same queue, whatever their port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Uploads {
     when: Stretches,
     /// The longest time that an upload's last byte spent in the queue, where that was seen.
+    #[merge(max)]
     queue: Duration,
 }
 
@@ -21,11 +23,6 @@ impl Uploads {
         let client = exchange.id.client.addr;
         self.when.add(client, exchange.begin, exchange.end);
         self.queue = self.queue.max(drain);
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.when.merge(other.when);
-        self.queue = self.queue.max(other.queue);
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::Merge;
+
 /// Maximum length of a merged list before it is sorted, in multiples of `MOST`.
 const SHARES: usize = 8;
 
@@ -38,13 +40,6 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
-        if self.list.len() >= SHARES * MOST {
-            self.settle();
-        }
-    }
-
     /// Returns the elements in ascending order.
     pub(crate) fn sorted(&self) -> Vec<T> {
         let mut settled = self.clone();
@@ -59,6 +54,17 @@ impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
         self.list.truncate(MOST);
         let is_full = self.list.len() == MOST;
         self.until = self.list.last().copied().filter(|_| is_full);
+    }
+}
+
+impl<T: Ord + Copy, const MOST: usize> Merge for Least<T, MOST> {
+    fn merge(&mut self, other: Self) {
+        // The own limit stays true, and settling renews it.
+        let Self { list, until: _ } = other;
+        self.list.extend(list);
+        if self.list.len() >= SHARES * MOST {
+            self.settle();
+        }
     }
 }
 
@@ -107,19 +113,22 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
         Some(place)
     }
 
-    pub(crate) fn merge(&mut self, mut other: Self, add: impl Fn(&mut V, V)) {
-        for (key, place) in other.places {
-            // All following keys are greater.
-            let Some(own) = self.of(key) else { break };
-            if let Some(value) = other.values.get_mut(place) {
-                add(own, core::mem::take(value));
-            }
-        }
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let places = self.places.iter();
         places.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
+    }
+}
+
+impl<K: Ord + Copy, V: Default + Merge, const MOST: usize> Merge for Few<K, V, MOST> {
+    fn merge(&mut self, other: Self) {
+        let Self { places, mut values } = other;
+        for (key, place) in places {
+            // All following keys are greater.
+            let Some(own) = self.of(key) else { break };
+            if let Some(value) = values.get_mut(place) {
+                own.merge(core::mem::take(value));
+            }
+        }
     }
 }
 
@@ -154,7 +163,7 @@ mod tests {
             }
         }
         let [mut one, other] = shares;
-        one.merge(other, |own, other| *own += other);
+        one.merge(other);
         let expected: Vec<(u64, u64)> = (0..8).map(|key| (key, 20)).collect();
         let kept = one.iter().map(|(&key, &value)| (key, value));
         assert_eq!(kept.collect::<Vec<_>>(), expected);

@@ -170,6 +170,10 @@ impl Distribution {
 
     /// Adds all of `other`'s observations.
     pub fn merge(&mut self, other: &Self) {
+        let Self {
+            counted: _,
+            recent: _,
+        } = other;
         self.settle();
         if self.counted.is_empty() {
             self.counted = other.settled().into_owned();

@@ -1,5 +1,7 @@
 //! A map for small integer keys that are close together.
 
+use super::Merge;
+
 /// Values by number, found by direct indexing. The memory used is one entry per value, and one word
 /// for each number from the minimum to the maximum.
 #[derive(Clone, Debug)]
@@ -70,6 +72,18 @@ impl<T> Slots<T> {
             self.places.resize_with(place + 1, || None);
         }
         place
+    }
+}
+
+impl<T: Default + Merge> Merge for Slots<T> {
+    fn merge(&mut self, other: Self) {
+        let Self {
+            first: _,
+            places: _,
+        } = other;
+        for (number, value) in other.into_values() {
+            self.get_or_insert_with(number, T::default).merge(*value);
+        }
     }
 }
 

@@ -11,17 +11,20 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Departure, Held, RequestSpan, ThreadTimes};
 use crate::observed::passage::{BytePassage, PassagePoint, PassingThread};
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 
 /// Maximum number of passages kept. If there are more, the older half of each connection's is
 /// dropped.
 const MAX_PASSAGES: usize = 1 << 17;
 
 /// Passages by the client's address and the server's.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Merge)]
 pub(super) struct Passages {
+    #[merge(extend)]
     connections: BTreeMap<(Endpoint, Endpoint), Gates>,
     count: usize,
     /// True if there were any.
+    #[merge(any)]
     is_fed: bool,
 }
 
@@ -64,12 +67,6 @@ impl Passages {
             .connections
             .get(&(exchange.id.client, exchange.id.server))?;
         gates.span(bytes)
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.is_fed |= other.is_fed;
-        self.connections.extend(other.connections);
     }
 
     fn drop_older(&mut self) {

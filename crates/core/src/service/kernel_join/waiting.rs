@@ -9,6 +9,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
 use crate::observed::passage::BytePassage;
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 
 /// Maximum number of turns kept; turns beyond that are dropped.
 const MAX_TURNS: usize = 1 << 16;
@@ -20,9 +21,10 @@ const MAX_WATCHED: usize = 1 << 13;
 type ByArrival = BTreeMap<(Timestamp, u64), RequestSpan>;
 
 /// Turns by their connection, in the order in which they began, and passages.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Merge)]
 pub(crate) struct Waiting {
     /// Turns by the client's address and the server's.
+    #[merge(extend)]
     turns: BTreeMap<(Endpoint, Endpoint), ByArrival>,
     /// Number of turns kept.
     count: usize,
@@ -112,13 +114,6 @@ impl Waiting {
         self.count -= 1;
         let (_, turn) = turns.pop_first()?;
         Some(RequestSpan { arrived, ..turn })
-    }
-
-    /// Takes over the turns of another instance; these are of other connections.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.turns.extend(other.turns);
-        self.passages.merge(other.passages);
     }
 }
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use super::{Moment, Served, busiest_point, keep_least, put_in_order};
 use crate::observed::time::Timestamp;
+use crate::stats::Merge;
 
 /// Minimum think time of a late exchange; quicker exchanges are not evaluated again.
 pub(crate) const LEAST_LATE: Duration = Duration::from_millis(20);
@@ -21,11 +22,14 @@ const LEAST_STRETCH_NS: i64 = 1_000_000;
 type Key = (Reverse<Duration>, Moment);
 
 /// The responses of one server that were latest.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Merge)]
+#[merge(then = Self::bound)]
 pub(crate) struct Late {
+    #[merge(extend)]
     moments: Vec<Key>,
     /// The exchange with the shortest think time that is certain to be kept; `None` while there is
     /// room.
+    #[merge(skip = "the own one stays true, and bounding the list renews it")]
     last: Option<Key>,
     answers: Answered,
 }
@@ -49,9 +53,7 @@ impl Late {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
-        self.moments.extend(other.moments);
-        self.answers.merge(other.answers);
+    fn bound(&mut self) {
         if self.moments.len() >= 2 * MAX_LATE {
             self.keep_latest();
         }
@@ -94,6 +96,26 @@ struct Answered {
     latest: Option<i64>,
 }
 
+impl Merge for Answered {
+    fn merge(&mut self, other: Self) {
+        // The latest insertion only spares the search for the next place.
+        let Self {
+            stretches,
+            doubled: other_doubled,
+            latest: _,
+        } = other;
+        let doubled = self.doubled.max(other_doubled);
+        self.widen(doubled);
+        let coarser = doubled - other_doubled;
+        let others = stretches.iter().map(|stretch| stretch >> coarser);
+        self.stretches.extend(others);
+        // The list is two sorted runs, for which a stable sort is quick.
+        self.stretches.sort();
+        self.stretches.dedup();
+        self.widen(doubled);
+    }
+}
+
 impl Answered {
     fn add_answer(&mut self, at: Timestamp) {
         let stretch = self.stretch(at);
@@ -113,18 +135,6 @@ impl Answered {
         } else if let Err(place) = self.stretches.binary_search(&stretch) {
             self.stretches.insert(place, stretch);
         }
-    }
-
-    fn merge(&mut self, other: Self) {
-        let doubled = self.doubled.max(other.doubled);
-        self.widen(doubled);
-        let coarser = doubled - other.doubled;
-        let others = other.stretches.iter().map(|stretch| stretch >> coarser);
-        self.stretches.extend(others);
-        // The list is two sorted runs, for which a stable sort is quick.
-        self.stretches.sort();
-        self.stretches.dedup();
-        self.widen(doubled);
     }
 
     /// Lengthens the stretches as far as necessary, by at least `least` doublings in total.

@@ -13,6 +13,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::service::latency_modes;
+use crate::stats::Merge;
 
 /// Data of exchanges for a picture. Bounded, and independent of the exchanges' order.
 #[derive(Clone, Debug)]
@@ -69,7 +70,14 @@ impl Collector {
 
     /// Adds the exchanges of another shard.
     pub(crate) fn merge(&mut self, other: Self) {
-        let mut servers: Vec<(Endpoint, ServerIndex)> = other.servers.into_iter().collect();
+        let Self {
+            servers,
+            grid,
+            cut,
+            dots,
+            chosen,
+        } = other;
+        let mut servers: Vec<(Endpoint, ServerIndex)> = servers.into_iter().collect();
         servers.sort_unstable_by_key(|(_, index)| *index);
         let numbers: Vec<ServerIndex> = servers
             .iter()
@@ -79,10 +87,10 @@ impl Collector {
             let own = numbers.get(usize::from(index));
             own.copied().unwrap_or(BEYOND)
         };
-        self.grid.merge(other.grid, renumbered);
-        self.cut.merge(other.cut, renumbered);
-        self.dots.merge(other.dots, renumbered);
-        self.chosen.merge(other.chosen);
+        self.grid.merge(grid, renumbered);
+        self.cut.merge(cut, renumbered);
+        self.dots.merge(dots, renumbered);
+        self.chosen.merge(chosen);
     }
 
     /// Assigns the exchanges to the services of `about`; others are left out.

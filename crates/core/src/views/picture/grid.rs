@@ -151,6 +151,12 @@ impl Grid {
         mut other: Self,
         renumbered: impl Fn(ServerIndex) -> ServerIndex,
     ) {
+        let Self {
+            width: _,
+            span: _,
+            cells: _,
+            recent: _,
+        } = other;
         self.settle();
         other.settle();
         let Some((first, last)) = other.span else {

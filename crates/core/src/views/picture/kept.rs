@@ -12,6 +12,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::PicturedExchange;
 use crate::service::example::Example;
+use crate::stats::Merge;
 
 /// Number of the slowest exchanges that are kept.
 pub(super) const SLOWEST: usize = 500;
@@ -201,17 +202,6 @@ impl Smallest {
         self.until = last.map_or(u64::MAX, |last| last.key);
     }
 
-    fn merge(&mut self, other: Self) {
-        let mut all = core::mem::take(&mut self.heap).into_vec();
-        all.extend(other.heap);
-        if all.len() > self.most {
-            all.select_nth_unstable(self.most);
-            all.truncate(self.most);
-        }
-        self.heap = all.into();
-        self.limit();
-    }
-
     fn into_kept(self) -> impl Iterator<Item = Box<Kept>> {
         self.heap.into_iter().map(|ranked| ranked.kept)
     }
@@ -223,8 +213,27 @@ impl Smallest {
     }
 }
 
+impl Merge for Smallest {
+    fn merge(&mut self, other: Self) {
+        // Both keep equally many, and the limit follows from what is kept.
+        let Self {
+            most: _,
+            until: _,
+            heap,
+        } = other;
+        let mut all = core::mem::take(&mut self.heap).into_vec();
+        all.extend(heap);
+        if all.len() > self.most {
+            all.select_nth_unstable(self.most);
+            all.truncate(self.most);
+        }
+        self.heap = all.into();
+        self.limit();
+    }
+}
+
 /// The slowest exchanges and the sample.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Merge)]
 pub(super) struct Chosen {
     slowest: Smallest,
     sample: Smallest,
@@ -244,11 +253,6 @@ impl Chosen {
     pub(super) fn offer(&mut self, exchange: &Exchange, latency_ns: u64) {
         self.slowest.offer(!latency_ns, exchange);
         self.sample.offer(scattered(exchange), exchange);
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.slowest.merge(other.slowest);
-        self.sample.merge(other.sample);
     }
 
     /// Iterates over the exchanges, the slowest before the sample, each with true if it is one of

@@ -7,6 +7,7 @@ use super::services::Services;
 use crate::report::{Part, PartShares, Report};
 use crate::service::latency_modes::{Bands, Heap, index};
 use crate::service::{Ledger, Shares};
+use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Returns the shares of all exchanges, then those of each service.
@@ -74,7 +75,7 @@ impl Sum {
         let mut sum = Self::default();
         for (_, count, waits) in bands.rows().filter(|(index, ..)| range.contains(index)) {
             sum.count += count;
-            sum.waits.merge(waits);
+            sum.waits.merge(waits.clone());
         }
         sum
     }

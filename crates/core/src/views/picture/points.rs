@@ -39,7 +39,8 @@ impl Dots {
     }
 
     pub(super) fn merge(&mut self, other: Self, renumbered: impl Fn(ServerIndex) -> ServerIndex) {
-        match (&mut self.0, other.0) {
+        let Self(others) = other;
+        match (&mut self.0, others) {
             (Some(dots), Some(others)) => dots.extend(others.into_iter().map(|dot| Dot {
                 server: renumbered(dot.server),
                 ..dot

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::observed::flow::Endpoint;
 use crate::report::PictureService;
 use crate::service::Ledger;
+use crate::stats::Merge;
 
 /// The number of a server in a collector, in the order in which servers were first seen.
 pub(super) type ServerIndex = u16;
