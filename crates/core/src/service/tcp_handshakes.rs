@@ -227,12 +227,14 @@ impl Handshakes {
         ignored >= IGNORED && ignored_within == ignored && chance <= CHANCE
     }
 
-    /// Shortens the lists of several shards to what one may have.
+    /// Keeps the earliest of each list, which those of several shards may be too long for.
     fn bound(&mut self) {
         if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
             self.settle();
         }
-        self.silent.truncate(MAX_TRIES);
+        if self.silent.len() > MAX_TRIES {
+            self.silent = earliest(&self.silent);
+        }
     }
 
     fn settle(&mut self) {
@@ -339,4 +341,31 @@ pub(crate) fn lost_until_taken(setup: &Setup) -> Duration {
         .request
         .map_or(Duration::ZERO, |first| after.last_request.since(first));
     setup.repeated_for() + repeated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn silent_from(first: i64) -> Handshakes {
+        let times = first..first + MAX_TRIES as i64;
+        Handshakes {
+            silent: times.map(at).collect(),
+            ..Handshakes::default()
+        }
+    }
+
+    #[test]
+    fn the_earliest_of_all_shards_silent_attempts_are_kept() {
+        let mut all = silent_from(MAX_TRIES as i64);
+        all.merge(silent_from(0));
+        // The later half has only begun then.
+        let end = at(MAX_TRIES as i64);
+        let waiting = all.waiting(end, Duration::from_secs(1));
+        assert_eq!(waiting, MAX_TRIES as u64);
+    }
 }
