@@ -29,7 +29,7 @@ mod stops;
 mod tests;
 mod trace;
 
-pub(crate) use overlay::{Held, Stretch};
+pub(crate) use overlay::{HeldSpan, Stretch};
 
 use core::mem::take;
 use core::time::Duration;

@@ -145,7 +145,7 @@ use crate::observed::event::{ListenerSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::registry::{Cause, Id};
 use crate::report::{EvidenceKind, Remark};
-use crate::service::tcp_handshakes::Why;
+use crate::service::tcp_handshakes::WhyRepeated;
 use crate::service::{Ledger, Stretches, Uploads};
 use crate::stats::Merge;
 use evidence::Measures;
@@ -209,14 +209,14 @@ impl Case<'_> {
     }
 
     /// Returns the reason that SYNs of the service are retransmitted.
-    pub(crate) fn why_syns_repeat(&self) -> Why {
+    pub(crate) fn why_syns_repeat(&self) -> WhyRepeated {
         let shown = self
             .ledger
             .setups
             .handshakes
             .why(self.ledger, self.listen_overflows());
         match shown {
-            Why::Loss if self.full_listener().is_some() => Why::AcceptQueue,
+            WhyRepeated::Loss if self.full_listener().is_some() => WhyRepeated::AcceptQueue,
             _ => shown,
         }
     }

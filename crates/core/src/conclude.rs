@@ -60,7 +60,7 @@ use crate::facts::icmp_errors::IcmpTotals;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
-use crate::preconnect::{Asked, Silent};
+use crate::preconnect::{SeenLookups, Silent};
 use crate::report::{Exchanges, PassedOn, Remark, Report, SCHEMA};
 use crate::service::Ledger;
 use crate::service::kernel_join::Waiting;
@@ -90,7 +90,7 @@ pub(crate) struct Observations {
     pub(crate) facts: Facts,
     /// Hosts that never answered an ARP or neighbor solicitation.
     pub(crate) silent: Vec<Silent>,
-    pub(crate) asked: Asked,
+    pub(crate) asked: SeenLookups,
     pub(crate) icmp: IcmpTotals,
     /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
     /// packets.

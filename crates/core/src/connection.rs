@@ -30,7 +30,7 @@ use core::time::Duration;
 
 pub(crate) use closed::Closed;
 pub(crate) use data::{empty_span, is_progress};
-use facts::{Facts, Step};
+use facts::{ConnectionFacts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
 pub(crate) use jump::{Jump, JumpEvidence, Jumps, agreed};
@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     /// The bytes that the sender of each direction allows its peer to send.
     windows: PerDirection<WindowEdge>,
     /// The connection's numbers, if they are wanted.
-    facts: Option<Box<Facts>>,
+    facts: Option<Box<ConnectionFacts>>,
 }
 
 /// The right edge of a window: the furthest byte that it allows; `None` if it is not known. Zero is
@@ -117,7 +117,7 @@ impl Connection {
             is_retired: false,
             server_ttl: 0,
             windows: PerDirection::default(),
-            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
+            facts: stream.map(|stream| Box::new(ConnectionFacts::new(first, stream))),
         }
     }
 

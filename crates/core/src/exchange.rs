@@ -25,7 +25,7 @@ pub use crate::protocol::reply_error::ReplyError;
 pub use drops::{DropSlot, Drops};
 pub use hold::{Hold, HoldPackets, HoldRelease};
 pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
-pub use packing::{Gathered, Packing};
+pub use packing::{PackedWrites, Packing};
 pub(crate) use signs::{
     FaultSigns, Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns,
     Unheard,

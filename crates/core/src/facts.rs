@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
 pub(crate) use kernel_spans::{Act, ServiceTurns, Turns, WatchedStream};
-pub(crate) use load::{LoadSum, Loads, Outcome as ExperimentResult};
+pub(crate) use load::{ExperimentResult, LoadSum, Loads};
 pub(crate) use socket_samples::SocketFacts;
 pub(crate) use sockets::{LiveSockets, SeenSocket};
-pub(crate) use sweep::{StepTally, Sweep};
+pub(crate) use sweep::{StepTally, SweptProbes};
 pub(crate) use syscalls::{Calls, Listening, Use};
 
 use crate::observed::event::{
@@ -106,7 +106,7 @@ pub(crate) struct ProbeGroup {
     /// The time until this program noticed each answer: `noticed` minus the round trip and the
     /// queue time.
     pub(crate) own: Distribution,
-    pub(crate) sweep: Sweep,
+    pub(crate) sweep: SweptProbes,
     /// Times of the answered probes by phase, in the order of `ProbePhases::NAMES`.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,

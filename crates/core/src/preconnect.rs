@@ -20,7 +20,7 @@ use crate::protocol::dns;
 
 pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
-pub(crate) use lookup::{Asked, Lookup, Lost, Resolved, ResolvedKind};
+pub(crate) use lookup::{Lookup, LostQueries, Resolved, ResolvedKind, SeenLookups};
 pub(crate) use neighbour::{Search, Silent};
 
 /// The steps for which a connection waited before its first SYN.
@@ -42,8 +42,8 @@ pub(crate) struct Approaches {
     lookups: lookup::Lookups,
     chains: chain::Chains,
     searches: neighbour::Searches,
-    heard: neighbour::Heard,
-    attempts: elsewhere::Attempts,
+    heard: neighbour::HeardHosts,
+    attempts: elsewhere::UnansweredAttempts,
 }
 
 impl Approaches {
@@ -53,7 +53,7 @@ impl Approaches {
         let destination = datagram.flow.destination(datagram.direction);
         self.heard.packet_to(datagram.point, destination.addr);
         let is_of = |port| source.port == port || destination.port == port;
-        let place = lookup::Place {
+        let place = lookup::MessageSighting {
             at: datagram.at,
             number: datagram.number,
             point: datagram.point,
@@ -108,7 +108,7 @@ impl Approaches {
 
     /// Returns the number of lookups, with or without a connection after them, and the unanswered
     /// lookups.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> SeenLookups {
         let mut asked = self.lookups.asked();
         asked
             .unanswered
@@ -130,7 +130,7 @@ impl Approaches {
 
     #[cold]
     fn stream(&mut self, segment: &Segment, payload: &[u8]) {
-        let place = lookup::Place {
+        let place = lookup::MessageSighting {
             at: segment.at,
             number: segment.number,
             point: segment.point,
@@ -141,7 +141,7 @@ impl Approaches {
         dns::read_segment(payload, |message| self.message(&message, place));
     }
 
-    fn message(&mut self, message: &dns::Message, place: lookup::Place) {
+    fn message(&mut self, message: &dns::Message, place: lookup::MessageSighting) {
         if message.is_answer {
             self.lookups.answer(message, place);
         } else {

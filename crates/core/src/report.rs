@@ -66,9 +66,9 @@ pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
-pub use sockets::{Bearing, Limit, LiveSocket};
+pub use sockets::{Bearing, KernelLimit, LiveSocket};
 pub use sweep::{Sweep, SweepStep};
-pub use two_point::{ClockRelation, Joined, Place, Way};
+pub use two_point::{ClockRelation, Joined, Way, WayPlace};
 pub use watch::{
     AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
 };
@@ -206,7 +206,7 @@ pub struct Report {
     pub watch: Option<Watch>,
     /// Kernel settings that limit the sockets of `live`, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Limit>,
+    pub limits: Vec<KernelLimit>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.
@@ -577,18 +577,19 @@ pub struct SocketGroup {
     /// Number of samples of these sockets.
     pub samples: u64,
     /// Samples with `TCP_NODELAY` set, out of those in which the option was read.
-    pub nodelay: Option<Tally>,
+    pub nodelay: Option<CountOf>,
     /// Samples with `TCP_CORK` set.
-    pub cork: Option<Tally>,
+    pub cork: Option<CountOf>,
     /// Samples in which `TCP_QUICKACK` reads 1, so that the socket is not in ping-pong mode.
-    pub quickack: Option<Tally>,
+    pub quickack: Option<CountOf>,
     /// Samples with unsent data while a small segment was unacknowledged.
-    pub holding: Option<Tally>,
+    pub holding: Option<CountOf>,
 }
 
 /// A count out of a total.
 #[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tally {
+#[schemars(rename = "Tally")]
+pub struct CountOf {
     /// The count.
     pub count: u64,
     /// The total.

@@ -29,7 +29,7 @@ use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use left::Left;
-pub(crate) use places::{Place, Places};
+pub(crate) use places::{Places, TimePlace};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 

@@ -564,3 +564,77 @@ fn no_struct_has_more_fields_than_a_reader_keeps_in_mind() {
     let documents: BTreeSet<String> = WIDE.map(str::to_owned).into();
     assert_eq!(wide, documents, "group the fields that are read together");
 }
+
+/// Names that several modules of a crate have by design: each cause has a `Rule`, and each command its
+/// `Options`.
+const BY_DESIGN: [&str; 2] = ["Rule", "Options"];
+
+/// Names that several types of a crate still have, by crate; with their number if there are more than
+/// two. The list only becomes shorter: a name that stands for one type is removed from it.
+const SHARED: [(&str, &str); 4] = [
+    (
+        "core",
+        "Datagram Delays Event:3 Fields Found Handshake Holder Intervals LiveSocket Messages:3 \
+         Opening Origin Outcome Packet Protocol Recovery SetupOutcome SocketOwner Stage Step:4 \
+         Transport Upstream Vantage",
+    ),
+    ("lab", "Answer:3 Head Hold Process Program Requests Side"),
+    (
+        "lagtrace",
+        "Body Key Kind:3 Length Live Place Plan Session Target:3 Watching",
+    ),
+    (
+        "sources",
+        "Answer Answered:3 Ask Attempt Calls Channel Client Engine Found Frames:3 Handshake Key \
+         Kind Known Manner Named Pace Packets Place Prepared Programs Progress Queued Reader \
+         Refusal Reply:4 Request:4 Sampler Scope Seen Selection Server Setting SocketOptions \
+         Watch Worker:3 Written",
+    ),
+];
+
+/// Returns the names of the types of a module that other modules can see.
+fn visible_types(code: &str) -> impl Iterator<Item = String> {
+    let items = code.lines().filter(|line| line.starts_with("pub"));
+    items.filter_map(|line| {
+        let (keyword, name) = without_visibility(line).split_once(' ')?;
+        let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
+        is_type.then(|| word(name))
+    })
+}
+
+/// Returns the names that several visible types of a crate have, with their number if there are more
+/// than two.
+fn shared_names(name: &str) -> Vec<String> {
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let files = files(&root().join("crates").join(name).join("src"));
+    for path in files.iter().filter(|path| !is_test(path)) {
+        for name in visible_types(&code(path)) {
+            *numbers.entry(name).or_default() += 1;
+        }
+    }
+    let numbers = numbers.into_iter();
+    let shared = numbers.filter_map(|(name, number)| match number {
+        1 => None,
+        2 => Some(name),
+        more => Some(format!("{name}:{more}")),
+    });
+    shared
+        .filter(|name| !BY_DESIGN.contains(&word(name).as_str()))
+        .collect()
+}
+
+#[test]
+fn a_name_stands_for_one_type_of_a_crate() {
+    let sample =
+        "pub(super) enum One {\npub struct Two<'a>(u8);\nstruct Three;\n    pub type Four = u8;";
+    assert_eq!(visible_types(sample).collect::<Vec<_>>(), ["One", "Two"]);
+    for name in CRATES {
+        let known = SHARED.iter().find(|(of, _)| *of == name);
+        let known = known.map_or("", |(_, names)| names).split_whitespace();
+        assert_eq!(
+            shared_names(name),
+            known.collect::<Vec<_>>(),
+            "names of several types in {name}"
+        );
+    }
+}

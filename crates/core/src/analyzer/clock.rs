@@ -26,7 +26,7 @@ pub(super) enum Clock {
     Unseen,
     /// The host has had one connection so far, which searches for the tick by itself.
     Single(Followed),
-    Sought(Box<Search>),
+    Sought(Box<TickSearch>),
     Coarse(u32),
     /// The tick is a millisecond, or it could not be determined.
     Other,
@@ -34,7 +34,7 @@ pub(super) enum Clock {
 
 /// The search for a host's tick with all its connections.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct TickSearch {
     flows: Vec<Followed>,
     /// The index for the next new connection.
     next: usize,
@@ -78,7 +78,9 @@ impl Clock {
     fn seek(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<u32> {
         match *self {
             Self::Unseen => *self = Self::Single(Followed::new(at, tsval, flow)),
-            Self::Single(first) => *self = Self::Sought(Box::new(Search::beginning_with(first))),
+            Self::Single(first) => {
+                *self = Self::Sought(Box::new(TickSearch::beginning_with(first)))
+            }
             _ => {}
         }
         if let Self::Sought(search) = self {
@@ -120,7 +122,7 @@ impl Followed {
     }
 }
 
-impl Search {
+impl TickSearch {
     fn beginning_with(first: Followed) -> Self {
         Self {
             flows: vec![first],

@@ -17,7 +17,7 @@ pub(super) struct ClosedRecord {
 pub(super) enum ClosedItem {
     Exchange(Box<Exchange>),
     Connection(Watched),
-    Quic(Box<quic::Flow>),
+    Quic(Box<quic::QuicFlow>),
 }
 
 /// Exchanges and connections that closed, as a worker returns them.

@@ -28,7 +28,7 @@ const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counter {
+pub(super) struct HostNumbering {
     /// The connection of the last numbered packet.
     flow: Option<Tag>,
     /// The number of that packet, and the minimum and maximum difference to the next number.
@@ -44,7 +44,7 @@ pub(super) struct Counter {
     goes_on: bool,
 }
 
-impl Counter {
+impl HostNumbering {
     /// Processes a segment of the flow `flow`. Returns true if its sender's connections share a
     /// counter.
     #[inline]
@@ -103,7 +103,7 @@ mod tests {
     /// Returns, for each packet, true if its host is known by then to use one counter. A packet is
     /// given as port and identification.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
-        let mut counter = Counter::default();
+        let mut counter = HostNumbering::default();
         let take = |&(port, id): &(u16, u16)| {
             let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
             let segment = Segment {

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::clock::Clock;
-use super::counter::Counter;
+use super::counter::HostNumbering;
 use crate::observed::event::PointId;
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
@@ -15,7 +15,7 @@ const DISTANCES: usize = 256;
 
 /// The sending hosts of each observation point.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(super) struct SendingHosts {
     places: Box<[Option<Host>]>,
     /// The counters of the hosts at the same distance, by time to live: a device that answers for
     /// several addresses may number all its packets by one counter.
@@ -26,14 +26,14 @@ pub(super) struct Hosts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Distance {
     point: PointId,
-    counter: Counter,
+    counter: HostNumbering,
 }
 
 #[derive(Debug)]
 struct Host {
     point: PointId,
     address: IpAddr,
-    counter: Counter,
+    counter: HostNumbering,
     clock: Clock,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Sender {
     pub(super) tick_ns: Option<u32>,
 }
 
-impl Default for Hosts {
+impl Default for SendingHosts {
     fn default() -> Self {
         Self {
             places: core::iter::repeat_with(|| None).take(PLACES).collect(),
@@ -56,7 +56,7 @@ impl Default for Hosts {
     }
 }
 
-impl Hosts {
+impl SendingHosts {
     /// Processes a segment of the flow `flow`, and returns the properties of its sender.
     #[inline]
     pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> Sender {
@@ -84,7 +84,7 @@ impl Hosts {
         if distance.point != segment.point {
             *distance = Distance {
                 point: segment.point,
-                counter: Counter::default(),
+                counter: HostNumbering::default(),
             };
         }
         distance.counter.observe_shared(segment, flow)
@@ -96,7 +96,7 @@ impl Host {
         Self {
             point,
             address,
-            counter: Counter::default(),
+            counter: HostNumbering::default(),
             clock: Clock::default(),
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     /// Returns, for each packet, true if it is known by then to have a number from a shared counter.
     /// A packet is given as host, time to live and identification.
     fn shared(packets: &[(u8, u8, u16)]) -> Vec<bool> {
-        let mut hosts = Hosts::default();
+        let mut hosts = SendingHosts::default();
         let take = |&(host, ttl, id): &(u8, u8, u16)| {
             let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
             let segment = Segment {

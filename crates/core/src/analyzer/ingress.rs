@@ -8,9 +8,9 @@ use foldhash::fast::SeedableRandomState;
 
 use super::Sink;
 use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
-use super::hosts::{Hosts, Sender};
+use super::hosts::{Sender, SendingHosts};
 use super::peers::Peers;
-use super::points::{Points, Vantages};
+use super::points::{ObservationPoints, Vantages};
 use super::ruler::Ruler;
 use super::stride::Strides;
 use crate::facts::icmp_errors::{IcmpTotals, Words};
@@ -18,7 +18,7 @@ use crate::observed::datagram::{Datagram, Neighbour};
 use crate::observed::flow::Direction;
 use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
-use crate::preconnect::{Approach, Approaches, Asked, Silent};
+use crate::preconnect::{Approach, Approaches, SeenLookups, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
 
@@ -28,10 +28,10 @@ pub struct Ingress {
     shards: usize,
     /// Number of packets so far.
     packets: u64,
-    points: Points,
+    points: ObservationPoints,
     ruler: Ruler,
     strides: Strides,
-    hosts: Hosts,
+    hosts: SendingHosts,
     peers: Peers,
     /// The lookups and other steps before connections. This is the only state that flows share.
     approaches: Approaches,
@@ -68,10 +68,10 @@ impl Routed {
 
 /// The totals of an ingress at the end.
 pub(super) struct Seen {
-    pub(super) points: Points,
+    pub(super) points: ObservationPoints,
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     pub(super) silent: Vec<Silent>,
-    pub(super) asked: Asked,
+    pub(super) asked: SeenLookups,
     pub(super) icmp: IcmpTotals,
     pub(super) connections: Option<Connections>,
     /// True if the packets' timestamps are artificial, not from a clock.
@@ -85,10 +85,10 @@ impl Ingress {
         Self {
             shards,
             packets: 0,
-            points: Points::default(),
+            points: ObservationPoints::default(),
             ruler: Ruler::default(),
             strides: Strides::default(),
-            hosts: Hosts::default(),
+            hosts: SendingHosts::default(),
             peers: Peers::new(hasher),
             approaches: Approaches::default(),
             words: Words::default(),

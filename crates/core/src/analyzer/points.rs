@@ -57,7 +57,7 @@ impl VantageCounts {
 
 /// The observation points of all sources.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Points {
+pub(super) struct ObservationPoints {
     all: BTreeMap<PointId, Point>,
     /// The point of the last segment. It is cached, because most segments come from the same point
     /// as the previous one.
@@ -74,7 +74,7 @@ struct Point {
     vantages: VantageCounts,
 }
 
-impl Points {
+impl ObservationPoints {
     #[inline]
     pub(super) fn count(&mut self, segment: &Segment) {
         match &mut self.current {

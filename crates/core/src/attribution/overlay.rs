@@ -8,7 +8,7 @@ use crate::observed::time::Timestamp;
 
 /// A stretch in which one side's data was held back by the peer's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldSpan {
     pub(crate) from: Timestamp,
     pub(crate) until: Timestamp,
     /// The side whose windows held the data back.
@@ -30,8 +30,8 @@ impl Tiling {
     /// Attributes the stretches in which one side's data was held back by the peer's flow-control
     /// windows to those windows, in time order. Time with another explanation in the packets
     /// (losses, unseen data) keeps its attribution.
-    pub(crate) fn hold_back(&mut self, held: &[Held]) {
-        let stretch = |held: &Held| Stretch {
+    pub(crate) fn hold_back(&mut self, held: &[HeldSpan]) {
+        let stretch = |held: &HeldSpan| Stretch {
             from: held.from,
             until: held.until,
             by: held.by,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Trace;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet_record::Data;
-use crate::exchange::{Gathered, Packing, Side};
+use crate::exchange::{PackedWrites, Packing, Side};
 
 /// Minimum number of segments of a response for its packing to be examined.
 const LEAST_SEGMENTS: usize = 5;
@@ -48,7 +48,7 @@ fn length(data: &Data) -> u64 {
 
 /// Returns small writes of equal length of which later ones left together, although none had to
 /// wait for an acknowledgement: the ends of partial segments are the ends of writes.
-fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
+fn gathered(trace: &Trace<'_>) -> Option<PackedWrites> {
     let mss = trace.pipe(Side::Server).mss;
     // The head is a separate write.
     let write = length(new(trace).nth(1)?);
@@ -77,7 +77,7 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
         .map(|data| length(data).div_ceil(u64::from(mss)))
         .sum::<u64>();
     let is_gathered = rest.iter().all(|data| is_end_of_write(data)) && left_in < writes;
-    (is_gathered && is_unheld).then_some(Gathered {
+    (is_gathered && is_unheld).then_some(PackedWrites {
         write,
         writes,
         segments: left_in,

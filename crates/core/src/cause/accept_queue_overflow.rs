@@ -9,7 +9,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::ListenerSample;
 use crate::report::{Evidence, EvidenceKind, Unit, counted};
-use crate::service::tcp_handshakes::{self, Why};
+use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -120,7 +120,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if case.why_syns_repeat() != Why::AcceptQueue {
+        if case.why_syns_repeat() != WhyRepeated::AcceptQueue {
             return Conclusion::Nothing;
         }
         if self.delays.is_material(case) {

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use super::limited::{Kind, Limited, Together, beyond_slow_start, standing};
+use super::limited::{LimitRule, Limited, Together, beyond_slow_start, standing};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::Claim;
@@ -138,7 +138,7 @@ impl Rule {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bottleneck<const IS_EVEN: bool>;
 
-impl<const IS_EVEN: bool> Kind for Bottleneck<IS_EVEN> {
+impl<const IS_EVEN: bool> LimitRule for Bottleneck<IS_EVEN> {
     const ID: Id = Id::BandwidthLimit;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, median, quantile, thinks};
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::upstream::asked_meanwhile;
 use super::{Case, Id};
 use crate::observed::time::Timestamp;
@@ -67,8 +67,8 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     // If the server's kernel was watched, it excludes candidates that only fit the packets.
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
-            Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
-            Place::Asleep => &[Id::DownstreamWait, Id::StopTheWorld],
+            KernelPlace::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
+            KernelPlace::Asleep => &[Id::DownstreamWait, Id::StopTheWorld],
             _ => &[Id::CompressionCost, Id::StopTheWorld],
         };
         list.retain(|candidate| may_be.contains(&candidate.cause));

@@ -9,7 +9,7 @@
 use core::time::Duration;
 
 use super::rhythm::{quantile, sorted};
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::thinking::{idle_think, quickest_idle_think};
 use super::{Case, evidence};
 use crate::service::tally::Tally;
@@ -152,16 +152,16 @@ fn dispersion(answered: &[Moment], period: Duration) -> Option<f64> {
 
 /// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are
 /// the limit.
-fn is_told_otherwise(place: Place) -> bool {
+fn is_told_otherwise(place: KernelPlace) -> bool {
     matches!(
         place,
-        Place::RunQueue
-            | Place::Throttled(_)
-            | Place::WakeUp(_)
-            | Place::Unread
-            | Place::Backlog
-            | Place::Stack
-            | Place::Qdisc
+        KernelPlace::RunQueue
+            | KernelPlace::Throttled(_)
+            | KernelPlace::WakeUp(_)
+            | KernelPlace::Unread
+            | KernelPlace::Backlog
+            | KernelPlace::Stack
+            | KernelPlace::Qdisc
     )
 }
 

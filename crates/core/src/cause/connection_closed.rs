@@ -1,7 +1,7 @@
 //! The rule of the cause `connection-closed`.
 
 use super::attempts::Attempts;
-use super::failures::{Failures, Kind};
+use super::failures::{FailureKind, Failures};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -53,7 +53,7 @@ const AFTER: Wording = Wording {
     ..WORDING
 };
 
-const KIND: Kind = Kind {
+const KIND: FailureKind = FailureKind {
     id: Id::ConnectionClosed,
     is_answer: |answer| answer == ProbeAnswer::Closed,
     is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),

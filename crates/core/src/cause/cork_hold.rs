@@ -118,7 +118,7 @@ impl super::Rule for Rule {
 }
 
 /// A held response, or the held end of a response.
-struct Held {
+struct CorkedData {
     /// The time lost.
     held: Duration,
     /// The part of `held` that the timer took.
@@ -127,7 +127,7 @@ struct Held {
 }
 
 /// Returns the hold of a response that fits into a partial segment.
-fn whole(exchange: &Exchange) -> Option<Held> {
+fn whole(exchange: &Exchange) -> Option<CorkedData> {
     // Most exchanges are shorter as a whole.
     if exchange.latency() < TCP_RTO_MIN {
         return None;
@@ -140,7 +140,7 @@ fn whole(exchange: &Exchange) -> Option<Held> {
         .waits
         .iter()
         .rfind(|wait| wait.kind == WaitKind::ServerThink)?;
-    Some(Held {
+    Some(CorkedData {
         held,
         timer: held,
         until: last.end,
@@ -149,7 +149,7 @@ fn whole(exchange: &Exchange) -> Option<Held> {
 
 /// Returns the hold of the partial segment after full segments. The timer starts when the full
 /// segments are acknowledged, at least a round trip after they left: an ACK may be delayed.
-fn tail(exchange: &Exchange) -> Option<Held> {
+fn tail(exchange: &Exchange) -> Option<CorkedData> {
     let pause = exchange
         .waits
         .iter()
@@ -169,7 +169,7 @@ fn tail(exchange: &Exchange) -> Option<Held> {
     let timer = last
         .idle
         .unwrap_or_else(|| held.saturating_sub(delivery.round_trip));
-    (is_tail && timer >= TCP_RTO_MIN).then_some(Held {
+    (is_tail && timer >= TCP_RTO_MIN).then_some(CorkedData {
         held,
         timer,
         until: pause.end,

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::evidence::human;
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -53,9 +53,9 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_there = |place| matches!(place, Place::WakeUp(_));
+        let is_there = |place| matches!(place, KernelPlace::WakeUp(_));
         match served::claim(Id::CpuIdleWakeup, case, is_there) {
-            Some((claim, Place::WakeUp(stolen))) => Some(told(claim, stolen)),
+            Some((claim, KernelPlace::WakeUp(stolen))) => Some(told(claim, stolen)),
             _ => None,
         }
         .into()

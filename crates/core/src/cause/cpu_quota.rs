@@ -1,7 +1,7 @@
 //! `cpu-quota`: the server's kernel shows that the program's threads were runnable, but that their
 //! control group was throttled.
 
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -35,7 +35,7 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_there = |place| matches!(place, Place::Throttled(_));
+        let is_there = |place| matches!(place, KernelPlace::Throttled(_));
         let found = served::claim(Id::CpuQuota, case, is_there);
         found.map(|(claim, _)| told(claim)).into()
     }

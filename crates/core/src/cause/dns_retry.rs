@@ -6,7 +6,7 @@ use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::preconnect::Lost;
+use crate::preconnect::LostQueries;
 use crate::report::counted;
 use crate::stats::Merge;
 
@@ -84,9 +84,9 @@ impl super::Rule for Rule {
         };
         self.lookups += 1;
         match lookup.lost {
-            Lost::Nothing => return,
-            Lost::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets.numbers()),
-            Lost::Something => {}
+            LostQueries::Nothing => return,
+            LostQueries::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets.numbers()),
+            LostQueries::Something => {}
         }
         self.at_once += u64::from(lookup.answered_after_retry * AT_ONCE <= lookup.retried);
         self.all.add(lookup.retried, &lookup.packets.numbers());

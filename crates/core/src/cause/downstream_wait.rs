@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::settings::PASSING;
 use super::thinking::{ThinkTime, with_the_server};
-use super::upstream::{Pair, Role, Upstream, claimed};
+use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::claim::{Basis, Ceiling, Claim};
@@ -71,10 +71,10 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = match claimed(case, &[Role::Thinks]) {
+        let found = match claimed(case, &[UpstreamRole::Thinks]) {
             Some((upstream, _, tally)) => Some(claim(case, upstream, tally)),
             None => served::claim(Id::DownstreamWait, case, |place| {
-                matches!(place, Place::Asked(_))
+                matches!(place, KernelPlace::Asked(_))
             })
             .map(|(claim, place)| watched(claim, place))
             .or_else(|| configured(case)),
@@ -109,7 +109,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
         .filter_map(|directive| case.facts.setting(target, directive));
     let line = lines.find(|line| !line.value.is_empty() && line.set_at.is_some())?;
     let is_elsewhere = served::passed(case)
-        .is_some_and(|passed| passed.has_rule() || passed.place == Place::RunQueue);
+        .is_some_and(|passed| passed.has_rule() || passed.place == KernelPlace::RunQueue);
     (!is_elsewhere).then_some(line)
 }
 
@@ -148,9 +148,9 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
 }
 
 /// Changes the claim's text for a server whose kernel showed which upstream its threads called.
-fn watched(mut claim: Claim, place: Place) -> Claim {
+fn watched(mut claim: Claim, place: KernelPlace) -> Claim {
     let behind = match place {
-        Place::Asked(Some(whom)) => whom.to_string(),
+        KernelPlace::Asked(Some(whom)) => whom.to_string(),
         _ => "another socket of the host".to_owned(),
     };
     WATCHED.tell(&mut claim, &[("behind", &behind)]);

@@ -31,7 +31,7 @@ pub(super) struct Failures {
 }
 
 /// A way in which requests fail.
-pub(super) struct Kind {
+pub(super) struct FailureKind {
     pub(super) id: Id,
     /// Predicates that select our own requests by their outcome.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
@@ -63,7 +63,7 @@ impl Failures {
     pub(super) fn conclude(
         &self,
         case: &Case<'_>,
-        kind: &Kind,
+        kind: &FailureKind,
         words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
         self.conclude_of(case, kind, (self.tally.affected, false), words)
@@ -74,7 +74,7 @@ impl Failures {
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,
-        kind: &Kind,
+        kind: &FailureKind,
         (failed, has_look_alike): (u64, bool),
         words: impl FnOnce(&mut Claim),
     ) -> Conclusion {
@@ -105,7 +105,7 @@ impl Failures {
     }
 
     /// Returns the evidence from the failed requests; empty if there are too few.
-    fn seen(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
+    fn seen(&self, case: &Case<'_>, kind: &FailureKind, failed: u64) -> Vec<Evidence> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;
@@ -132,7 +132,7 @@ impl Failures {
 }
 
 /// Returns the evidence from our own requests; empty if any of them did better.
-fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
+fn probed(case: &Case<'_>, kind: &FailureKind) -> Vec<Evidence> {
     let attempts = Attempts::of(case).unwrap_or_default();
     if (kind.is_refuted)(&attempts) {
         return Vec::new();

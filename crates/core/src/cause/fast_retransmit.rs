@@ -1,7 +1,7 @@
 //! `fast-retransmit`: the retransmission came before any timer expired, after the receiver had
 //! reported later data by SACK or duplicate ACKs.
 
-use super::loss::{IN_TIME, Kind, conclude_few};
+use super::loss::{IN_TIME, RepairKind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::stats::Merge;
@@ -21,6 +21,6 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, Id::FastRetransmit, Kind::Fast, &WORDING)
+        conclude_few(case, Id::FastRetransmit, RepairKind::Fast, &WORDING)
     }
 }

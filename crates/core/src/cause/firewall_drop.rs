@@ -2,7 +2,7 @@
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;
-use super::refusals::{Refusals, Seen};
+use super::refusals::{Refusals, SeenRefusals};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Basis;
@@ -83,7 +83,7 @@ const SILENT_SYNS: u32 = 2;
 /// shows another distance than the host's SYN/ACKs.
 #[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule {
-    silent: Seen,
+    silent: SeenRefusals,
     answered: u64,
     refusals: Refusals,
 }

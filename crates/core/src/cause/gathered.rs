@@ -2,10 +2,10 @@
 
 use super::disorder::Disorders;
 use super::features::Features;
-use super::held::Held;
+use super::held::HeldSegments;
 use super::loss::Losses;
-use super::secured::Bearing;
-use super::silences::Silences;
+use super::secured::LatencyWithSetup;
+use super::silences::TimerSilences;
 use super::starved::Starved;
 use super::thinking::Thinking;
 use super::trips::Trips;
@@ -18,12 +18,12 @@ pub(crate) struct Gathered {
     pub(super) losses: Losses,
     pub(super) disorders: Disorders,
     /// Small parts of responses.
-    pub(super) held_responses: Held,
+    pub(super) held_responses: HeldSegments,
     /// Small parts of requests.
-    pub(super) held_requests: Held,
+    pub(super) held_requests: HeldSegments,
     pub(crate) trips: Trips,
-    pub(crate) silences: Silences,
-    pub(super) bearing: Bearing,
+    pub(crate) silences: TimerSilences,
+    pub(super) bearing: LatencyWithSetup,
     pub(super) thinking: Thinking,
     /// Connections that the server never serves.
     pub(crate) starved: Starved,
@@ -40,7 +40,7 @@ impl Gathered {
         if features.has_any(Disorders::CONCERNS) {
             self.disorders.observe(exchange);
         }
-        if features.has_any(Held::CONCERNS) {
+        if features.has_any(HeldSegments::CONCERNS) {
             self.held_responses.observe(Side::Server, exchange);
             self.held_requests.observe(Side::Client, exchange);
         }

@@ -48,7 +48,7 @@ const TARDY_NS: i64 = 5_000_000;
 
 /// The second segments of the holds of one side.
 #[derive(Clone, Debug, Default, Merge)]
-pub(crate) struct Held {
+pub(crate) struct HeldSegments {
     /// Number of exchanges with a segment that left together with the ACK, delayed or not.
     released: u64,
     /// The cost of the released segments, and of segments that left a little later.
@@ -60,7 +60,7 @@ pub(crate) struct Held {
     /// The times from the ACK's arrival to the second segment.
     pub(crate) reaction: Distribution,
     /// The shortest hold of a released segment. The program wrote the second segment within that
-    /// time. [`Held::cost_low_ns`] assumes that it took this time in every hold.
+    /// time. [`HeldSegments::cost_low_ns`] assumes that it took this time in every hold.
     #[merge(least)]
     least_hold: Option<Duration>,
     /// Number of second segments that left before the ACK of the first.
@@ -108,7 +108,7 @@ impl Prompt {
     }
 }
 
-impl Held {
+impl HeldSegments {
     pub(super) const CONCERNS: Features = Features::HOLDS;
 
     pub(crate) fn observe(&mut self, sender: Side, exchange: &Exchange) {
@@ -296,7 +296,7 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
 
 /// Returns true if the server's kernel timed the requests that waited for `held`, and held nothing
 /// back.
-pub(super) fn is_seen_not_to_hold(held: &Held, case: &Case<'_>) -> bool {
+pub(super) fn is_seen_not_to_hold(held: &HeldSegments, case: &Case<'_>) -> bool {
     served::turns_that_waited(case, &held.tally).is_some_and(|turns| turns.holds == 0)
 }
 

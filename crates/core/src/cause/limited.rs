@@ -225,7 +225,7 @@ pub(super) fn is_closed(delivery: &Delivery) -> bool {
 }
 
 /// A cause that limits the rate of messages.
-pub(super) trait Kind: Default + Clone + fmt::Debug {
+pub(super) trait LimitRule: Default + Clone + fmt::Debug {
     /// The id of the cause.
     const ID: Id;
     /// Minimum number of affected messages for a claim.
@@ -296,7 +296,7 @@ pub(super) struct Together {
     pub(super) side_by_side: f64,
 }
 
-impl<K: Kind> super::Rule for Limited<K> {
+impl<K: LimitRule> super::Rule for Limited<K> {
     const CONCERNS: Features = Features::DELIVERIES;
 
     fn observe(&mut self, exchange: &Exchange) {
@@ -385,7 +385,7 @@ pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
 impl Messages {
     /// Returns true if the stops are no coincidence: several messages stopped, or one stopped very
     /// often and lost most of the time.
-    fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
+    fn are_repeated<K: LimitRule>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
         let is_steady = self.stops >= evidence::REPEATS * 4;
         let has_come_again = self.tally.affected >= K::REPEATS;
@@ -433,7 +433,12 @@ impl Merge for Messages {
 }
 
 /// Returns the claim on the messages of `sender`, the side with the larger cost.
-fn claim<K: Kind>(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Claim {
+fn claim<K: LimitRule>(
+    case: &Case<'_>,
+    sender: Side,
+    messages: &Messages,
+    worst: &Delivery,
+) -> Claim {
     let mut claim = evidence::claim(K::ID, K::culprit(sender), case, &messages.tally);
     let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));

@@ -41,7 +41,7 @@ const DISCARDS: [&str; 3] = [
 
 /// The kind of repair of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RepairKind {
     /// The retransmission timer expired.
     Timeout,
     /// A tail-loss probe retransmitted the segment.
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Again,
 }
 
-impl Kind {
+impl RepairKind {
     fn of(recovery: &Recovery) -> Self {
         match recovery.mechanism {
             _ if recovery.again => Self::Again,
@@ -68,7 +68,7 @@ impl Kind {
 #[merge(then = Self::settle)]
 pub(crate) struct Losses {
     pub(crate) tally: Tally,
-    /// The number and total time of repairs, by [`Kind`].
+    /// The number and total time of repairs, by [`RepairKind`].
     repairs: [(u64, Duration); 4],
     /// The part of the time of timers and probes in which the receiver already knew of the loss.
     revealed: Duration,
@@ -132,12 +132,12 @@ impl Losses {
 
     fn note(&mut self, exchange: &Exchange) {
         for recovery in &exchange.loss.recoveries {
-            let kind = Kind::of(recovery);
+            let kind = RepairKind::of(recovery);
             if let Some((count, took)) = self.repairs.get_mut(kind as usize) {
                 *count += 1;
                 *took += recovery.took;
             }
-            if recovery.is_revealed && matches!(kind, Kind::Timeout | Kind::Probe) {
+            if recovery.is_revealed && matches!(kind, RepairKind::Timeout | RepairKind::Probe) {
                 self.revealed += recovery.took;
             }
             self.packets.add(recovery.packet);
@@ -155,7 +155,7 @@ impl Losses {
         if count > 0 {
             whole.tally.merge(self.requests.own());
             whole.whole.merge(self.requests.own());
-            if let Some((timeouts, took)) = whole.repairs.get_mut(Kind::Timeout as usize) {
+            if let Some((timeouts, took)) = whole.repairs.get_mut(RepairKind::Timeout as usize) {
                 *timeouts += count;
                 *took += self.requests.took;
             }
@@ -173,20 +173,20 @@ impl Losses {
         }
     }
 
-    fn repaired_by(&self, kind: Kind) -> (u64, Duration) {
+    fn repaired_by(&self, kind: RepairKind) -> (u64, Duration) {
         self.repairs.get(kind as usize).copied().unwrap_or_default()
     }
 
     /// Returns the share of the repair time that `kind` took.
-    fn share_of(&self, kind: Kind) -> f64 {
+    fn share_of(&self, kind: RepairKind) -> f64 {
         let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
         self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
     /// Returns true if timers and probes mostly repaired losses that no later data had revealed.
     pub(super) fn are_at_the_end(&self) -> bool {
-        let (_, timers) = self.repaired_by(Kind::Timeout);
-        let (_, probes) = self.repaired_by(Kind::Probe);
+        let (_, timers) = self.repaired_by(RepairKind::Timeout);
+        let (_, probes) = self.repaired_by(RepairKind::Probe);
         self.revealed * 2 <= timers + probes
     }
 
@@ -202,11 +202,16 @@ impl Losses {
     }
 
     /// Returns the kind of repair that took most of the time.
-    pub(super) fn kind(&self) -> Kind {
-        [Kind::Timeout, Kind::Again, Kind::Probe, Kind::Fast]
-            .into_iter()
-            .max_by_key(|&kind| self.repaired_by(kind).1)
-            .unwrap_or(Kind::Fast)
+    pub(super) fn kind(&self) -> RepairKind {
+        [
+            RepairKind::Timeout,
+            RepairKind::Again,
+            RepairKind::Probe,
+            RepairKind::Fast,
+        ]
+        .into_iter()
+        .max_by_key(|&kind| self.repaired_by(kind).1)
+        .unwrap_or(RepairKind::Fast)
     }
 
     /// Returns the claim on the losses under the cause `id`; `None` if there were none, or if
@@ -248,7 +253,7 @@ impl Losses {
     /// retransmitted them. A probe is sent two round trips after the segment, and reordering on the
     /// path may take as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
-        let is_probe = self.kind() == Kind::Probe;
+        let is_probe = self.kind() == RepairKind::Probe;
         is_probe && self.are_doubtful(case) && !evidence::is_repeated(case, &self.whole)
     }
 
@@ -286,10 +291,10 @@ impl Losses {
     /// Returns the kinds of repair that occurred: the number of losses, and words for the kind.
     fn ways(&self) -> impl Iterator<Item = (u64, &'static str)> {
         let kinds = [
-            (Kind::Timeout, "by a timer"),
-            (Kind::Probe, "by a tail-loss probe"),
-            (Kind::Fast, "by fast retransmit"),
-            (Kind::Again, "only after more than one retransmission"),
+            (RepairKind::Timeout, "by a timer"),
+            (RepairKind::Probe, "by a tail-loss probe"),
+            (RepairKind::Fast, "by fast retransmit"),
+            (RepairKind::Again, "only after more than one retransmission"),
         ];
         let repaired = kinds.map(|(kind, by)| (self.repaired_by(kind).0, by));
         repaired.into_iter().filter(|(count, _)| *count > 0)
@@ -381,7 +386,12 @@ const AMID: (&str, &str) = (
 );
 
 /// Returns the conclusion on a few losses, if `kind` of repair took most of their time.
-pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
+pub(super) fn conclude_few(
+    case: &Case<'_>,
+    id: Id,
+    kind: RepairKind,
+    wording: &Wording,
+) -> Conclusion {
     let losses = case.gathered.losses.whole();
     if losses.is_widespread() || losses.kind() != kind {
         return Conclusion::Nothing;
@@ -461,7 +471,7 @@ mod tests {
     fn the_wait_after_a_repair_is_not_the_time_of_the_repair() {
         let told = |took, waited| {
             let mut losses = Losses::default();
-            losses.repairs[Kind::Fast as usize] = (1, Duration::from_millis(took));
+            losses.repairs[RepairKind::Fast as usize] = (1, Duration::from_millis(took));
             losses.tally.saved.record(Duration::from_millis(waited));
             losses.only_one("exchange")
         };

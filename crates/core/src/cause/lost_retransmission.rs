@@ -1,7 +1,7 @@
 //! `lost-retransmission`: the same bytes were sent a third time, because the first retransmission
 //! was lost like the original.
 
-use super::loss::{IN_TIME, Kind, conclude_few};
+use super::loss::{IN_TIME, RepairKind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::stats::Merge;
@@ -32,6 +32,6 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, Id::LostRetransmission, Kind::Again, &WORDING)
+        conclude_few(case, Id::LostRetransmission, RepairKind::Again, &WORDING)
     }
 }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::Id;
-use super::limited::{Congestion, Kind, Limited, beyond_slow_start, congestion};
+use super::limited::{Congestion, LimitRule, Limited, beyond_slow_start, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
@@ -48,7 +48,7 @@ pub(crate) type Rule = Limited<LowWindow>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LowWindow;
 
-impl Kind for LowWindow {
+impl LimitRule for LowWindow {
     const ID: Id = Id::LowCongestionWindow;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
-use super::held::{self, Held};
+use super::held::{self, HeldSegments};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, socket_options};
 use crate::claim::{Basis, Claim};
@@ -12,7 +12,7 @@ use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
-use crate::report::{Evidence, EvidenceKind, Tally, counted};
+use crate::report::{CountOf, Evidence, EvidenceKind, counted};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -140,7 +140,7 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
 
 /// Returns true if other observations contradict the cause: the server's kernel held nothing back,
 /// Nagle's algorithm is off on the server's sockets, or immediate ACKs changed nothing.
-fn is_retracted(held: &Held, case: &Case<'_>) -> bool {
+fn is_retracted(held: &HeldSegments, case: &Case<'_>) -> bool {
     // If the experiment removes the stall, it is stronger evidence than a kernel without holds: on
     // older kernels, not all ways to write can be watched.
     if held::is_seen_not_to_hold(held, case) && follows_ack(case) != Some(true) {
@@ -213,7 +213,7 @@ fn quantile(of: &Distribution, level: f64) -> Duration {
     of.quantile(level).unwrap_or_default()
 }
 
-fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
+fn gather(held: &HeldSegments, case: &Case<'_>) -> Vec<Evidence> {
     let mut list = Vec::new();
     if case.has_packets && held.is_on_the_wire() {
         list.push(held.wire("server", "client"));
@@ -267,7 +267,7 @@ fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
 fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
     let sockets = case.facts.server_sockets(target);
     let mut list = Vec::new();
-    let Tally { count, of } = sockets.nodelay;
+    let CountOf { count, of } = sockets.nodelay;
     if of > 0 && count * 10 <= of {
         let text = format!(
             "TCP_NODELAY is off on the server's accepted sockets: set in {count} of {} on {}",
@@ -276,7 +276,7 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
         );
         list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(of));
     }
-    let Tally { count, of } = sockets.holding;
+    let CountOf { count, of } = sockets.holding;
     if count > 0 {
         let text = format!(
             "in {} of {} the server's kernel held unsent bytes (up to {}) although the windows \
@@ -301,7 +301,7 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
 }
 
 /// Adds the look-alikes that are ruled out to the claim.
-fn rule_out(claim: &mut Claim, held: &Held, case: &Case<'_>) {
+fn rule_out(claim: &mut Claim, held: &HeldSegments, case: &Case<'_>) {
     if case.has_packets {
         let [stalls, late] = held.by_packets();
         ON_THE_WIRE.tell(
@@ -318,7 +318,7 @@ fn rule_out(claim: &mut Claim, held: &Held, case: &Case<'_>) {
     }
 }
 
-fn tell(claim: &mut Claim, held: &Held, case: &Case<'_>) {
+fn tell(claim: &mut Claim, held: &HeldSegments, case: &Case<'_>) {
     let [nodelay, nopush] = if may_be_nginx(case) {
         DIRECTIVES
     } else {
@@ -339,7 +339,7 @@ fn tell(claim: &mut Claim, held: &Held, case: &Case<'_>) {
 
 /// Returns the beginning of the sentence on the cost, with the round trip if it is a visible part
 /// of the cost: each held segment waits for the round trip as well as for the delay of the ACK.
-fn with_trip(held: &Held, case: &Case<'_>) -> String {
+fn with_trip(held: &HeldSegments, case: &Case<'_>) -> String {
     let delay = held.ack_delay.quantile(0.5).unwrap_or_default();
     let trip = case.round_trip().filter(|&trip| trip * 20 >= delay);
     trip.map_or("This costs".to_owned(), |trip| {

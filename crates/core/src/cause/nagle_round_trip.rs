@@ -1,7 +1,7 @@
 //! The rule of the cause `nagle-round-trip`.
 
 use super::evidence::{self, median};
-use super::held::Held;
+use super::held::HeldSegments;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
 use crate::claim::{Basis, Claim};
@@ -57,7 +57,7 @@ impl super::Rule for Rule {
 /// comes back at once. A segment that leaves together with the ACK may then have been written only
 /// at that time. Without a handshake, the round trip has no upper bound. A segment that left sooner
 /// than a round trip may then have left before the ACK arrived.
-fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
+fn has_round_trip(case: &Case<'_>, held: &HeldSegments) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;
     };
@@ -66,7 +66,7 @@ fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 
-fn claim(case: &Case<'_>, held: &Held, side: Side) -> Claim {
+fn claim(case: &Case<'_>, held: &HeldSegments, side: Side) -> Claim {
     let (culprit, sender, receiver) = match side {
         Side::Server => (Owner::Server, "server", "client"),
         Side::Client => (Owner::Client, "client", "server"),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::attempts::Attempts;
-use super::failures::{Failures, Kind};
+use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
 use crate::claim::Claim;
@@ -89,7 +89,7 @@ const UNHEARD: Wording = Wording {
 /// The ports that are registered for HTTP (IANA's registry).
 const HTTP_PORTS: [u16; 3] = [80, 8008, 8080];
 
-const KIND: Kind = Kind {
+const KIND: FailureKind = FailureKind {
     id: Id::NoResponse,
     is_answer: |answer| answer == ProbeAnswer::Silence,
     is_failure: |failure| failure == RequestFailure::Timeout,

@@ -1,7 +1,7 @@
 //! The rule of the cause `not-http`.
 
 use super::attempts::Attempts;
-use super::failures::{Failures, Kind};
+use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::Ceiling;
@@ -28,7 +28,7 @@ const TLS: &str = "TLS: the URL must begin with https";
 /// The wording for all other responses.
 const OTHER: &str = "another protocol, or TLS";
 
-const KIND: Kind = Kind {
+const KIND: FailureKind = FailureKind {
     id: Id::NotHttp,
     is_answer: |answer| answer == ProbeAnswer::NotHttp,
     is_failure: |failure| failure == RequestFailure::NotHttp,

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::limited::{Kind, Limited, beyond_slow_start};
+use super::limited::{LimitRule, Limited, beyond_slow_start};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::claim::{Ceiling, Claim};
@@ -65,7 +65,7 @@ pub(crate) type Rule = Limited<Paced>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paced;
 
-impl Kind for Paced {
+impl LimitRule for Paced {
     const ID: Id = Id::Pacing;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

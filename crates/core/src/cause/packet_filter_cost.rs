@@ -1,7 +1,7 @@
 //! `packet-filter-cost`: in packets, this time looks like the server's or the path's. The server's
 //! kernel shows how long packets take through its network stack.
 
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -34,7 +34,9 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::claim(Id::PacketFilterCost, case, |place| place == Place::Stack);
+        let found = served::claim(Id::PacketFilterCost, case, |place| {
+            place == KernelPlace::Stack
+        });
         found.map(|(claim, _)| told(claim)).into()
     }
 }

@@ -1,7 +1,7 @@
 //! The rule of the cause `packet-loss`.
 
 use super::evidence::human;
-use super::loss::Kind;
+use super::loss::RepairKind;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::stats::Merge;
@@ -59,9 +59,9 @@ impl super::Rule for Rule {
         };
         let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
         let tail = match losses.kind() {
-            Kind::Timeout | Kind::Probe if losses.are_at_the_end() => AT_THE_END,
-            Kind::Timeout | Kind::Probe => AMID,
-            Kind::Again | Kind::Fast => "",
+            RepairKind::Timeout | RepairKind::Probe if losses.are_at_the_end() => AT_THE_END,
+            RepairKind::Timeout | RepairKind::Probe => AMID,
+            RepairKind::Again | RepairKind::Fast => "",
         };
         WORDING.tell(&mut claim, &[("typical", &typical), ("tail", &tail)]);
         Conclusion::Claim(Box::new(claim))

@@ -1,7 +1,7 @@
 //! The rule of the cause `proxy-buffering`.
 
 use super::evidence::{self, human, median};
-use super::upstream::{Role, Upstream, claimed};
+use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -54,9 +54,9 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
+        match claimed(case, &[UpstreamRole::IsAskedLate, UpstreamRole::IsHeldBack]) {
             Some((upstream, role, tally)) => {
-                let is_upload = role == Role::IsAskedLate;
+                let is_upload = role == UpstreamRole::IsAskedLate;
                 Conclusion::Claim(Box::new(claim(case, upstream, tally, is_upload)))
             }
             None => Conclusion::Nothing,

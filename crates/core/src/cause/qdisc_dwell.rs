@@ -11,7 +11,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -88,7 +88,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let watched = served::claim(Id::QdiscDwell, case, |place| place == Place::Qdisc);
+        let watched = served::claim(Id::QdiscDwell, case, |place| place == KernelPlace::Qdisc);
         watched.map_or_else(
             || self.lagging(case),
             |(claim, _)| Conclusion::Claim(Box::new(told(claim))),

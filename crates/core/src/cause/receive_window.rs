@@ -7,7 +7,9 @@
 
 use core::time::Duration;
 
-use super::limited::{Kind, Limited, beyond_slow_start, is_closed, owner, read_late, standing};
+use super::limited::{
+    LimitRule, Limited, beyond_slow_start, is_closed, owner, read_late, standing,
+};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::claim::Claim;
@@ -79,7 +81,7 @@ pub(crate) type Rule = Limited<SmallWindow>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SmallWindow;
 
-impl Kind for SmallWindow {
+impl LimitRule for SmallWindow {
     const ID: Id = Id::ReceiveWindow;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -16,13 +16,13 @@ use crate::stats::Merge;
 pub(super) struct Refusals {
     /// RSTs by their TTL.
     #[merge(entries)]
-    resets: BTreeMap<u8, Seen>,
+    resets: BTreeMap<u8, SeenRefusals>,
     /// ICMP errors of packet filters.
-    prohibited: Seen,
+    prohibited: SeenRefusals,
     /// Number of these that the host itself sent.
     pub(super) by_host: u64,
     /// All other ICMP errors.
-    unreachable: Seen,
+    unreachable: SeenRefusals,
     /// Number of attempts that ended in another way.
     pub(super) others: u64,
     /// Number of these that the host accepted.
@@ -31,7 +31,7 @@ pub(super) struct Refusals {
 
 /// The number of refusals of one kind, and some of the packets.
 #[derive(Clone, Debug, Default, Merge)]
-pub(super) struct Seen {
+pub(super) struct SeenRefusals {
     pub(super) count: u64,
     packets: FirstPackets,
 }
@@ -64,9 +64,9 @@ impl Refusals {
 
     /// Returns the RSTs from the host itself, and the RSTs from devices on the path. The TTL of the
     /// latter shows a distance that no other packet of the host has.
-    pub(super) fn resets(&self, case: &Case<'_>) -> (Seen, Seen) {
+    pub(super) fn resets(&self, case: &Case<'_>) -> (SeenRefusals, SeenRefusals) {
         let host = case.facts.hosts.ttl(case.endpoint.addr);
-        let (mut own, mut foreign) = (Seen::default(), Seen::default());
+        let (mut own, mut foreign) = (SeenRefusals::default(), SeenRefusals::default());
         for (&ttl, seen) in &self.resets {
             let is_own = host
                 .is_none_or(|(least, most)| hops(ttl) == hops(least) || hops(ttl) == hops(most));
@@ -79,16 +79,16 @@ impl Refusals {
         (own, foreign)
     }
 
-    pub(super) fn prohibited(&self) -> &Seen {
+    pub(super) fn prohibited(&self) -> &SeenRefusals {
         &self.prohibited
     }
 
-    pub(super) fn unreachable(&self) -> &Seen {
+    pub(super) fn unreachable(&self) -> &SeenRefusals {
         &self.unreachable
     }
 }
 
-impl Seen {
+impl SeenRefusals {
     pub(super) fn add(&mut self, packets: &[u64]) {
         self.count += 1;
         self.packets.extend(packets.iter().copied());

@@ -1,7 +1,7 @@
 //! `retransmission-timeout`: the retransmission was sent at least a round trip plus 200 ms after
 //! the previous copy, whatever the receiver reported in that time.
 
-use super::loss::{IN_TIME, Kind, conclude_few};
+use super::loss::{IN_TIME, RepairKind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::stats::Merge;
@@ -24,6 +24,11 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, Id::RetransmissionTimeout, Kind::Timeout, &WORDING)
+        conclude_few(
+            case,
+            Id::RetransmissionTimeout,
+            RepairKind::Timeout,
+            &WORDING,
+        )
     }
 }

@@ -20,14 +20,14 @@ pub(crate) const ROUND_TRIPS: u32 = 3;
 
 /// The latencies of exchanges including connection setup.
 #[derive(Clone, Debug, Default, Merge)]
-pub(crate) struct Bearing {
+pub(crate) struct LatencyWithSetup {
     /// Latencies of complete exchanges, plus the setup time if the exchange had one.
     pub(super) whole: Distribution,
     /// Number of exchanges that waited for a TLS handshake.
     pub(super) handshakes: u64,
 }
 
-impl Bearing {
+impl LatencyWithSetup {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         if matches!(exchange.outcome, Outcome::Complete(_)) {
             let setup = exchange.connecting.setup.unwrap_or_default();

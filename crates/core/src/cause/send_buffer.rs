@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::Id;
-use super::limited::{Kind, Limited, beyond_slow_start};
+use super::limited::{LimitRule, Limited, beyond_slow_start};
 use super::wording::Wording;
 use crate::exchange::delivery::{Delivery, Limit};
 
@@ -58,7 +58,7 @@ pub(crate) type Rule = Limited<FullBuffer>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullBuffer;
 
-impl Kind for FullBuffer {
+impl LimitRule for FullBuffer {
     const ID: Id = Id::SendBuffer;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -36,7 +36,7 @@ const BEFORE_THE_ANSWER: [Stage; 7] = [
 
 /// The place at which most of a server's time passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum KernelPlace {
     /// Between the device's driver and the network stack.
     Backlog,
     /// In the network stack, before TCP.
@@ -63,7 +63,7 @@ pub(super) enum Place {
 /// The time that passed at one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed<'a> {
-    pub(super) place: Place,
+    pub(super) place: KernelPlace,
     /// Mean time of a request at `place`.
     pub(super) there: Duration,
     /// Mean time of a request until its response.
@@ -92,27 +92,30 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         there: there.min(all),
         all,
         worked: worked(case).filter(|&worked| {
-            place == Place::Program && worked.as_secs_f64() < there.as_secs_f64() * LITTLE_WORK
+            place == KernelPlace::Program
+                && worked.as_secs_f64() < there.as_secs_f64() * LITTLE_WORK
         }),
         turns,
     };
     if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
-        return Some(passed(Place::Asked(whom), there));
+        return Some(passed(KernelPlace::Asked(whom), there));
     }
     if is_most(&queued) {
-        return Some(passed(Place::Qdisc, queued));
+        return Some(passed(KernelPlace::Qdisc, queued));
     }
     let stage = BEFORE_THE_ANSWER
         .into_iter()
         .find(|&stage| is_most(&mean(stage)))?;
     let place = match stage {
-        Stage::Backlog => Place::Backlog,
-        Stage::Stack => Place::Stack,
-        Stage::Unread => Place::Unread,
-        Stage::WakeUp => Place::WakeUp(stolen(case)),
-        Stage::RunQueue => throttled(case, turns).map_or(Place::RunQueue, Place::Throttled),
-        Stage::Waiting => Place::Asleep,
-        _ => Place::Program,
+        Stage::Backlog => KernelPlace::Backlog,
+        Stage::Stack => KernelPlace::Stack,
+        Stage::Unread => KernelPlace::Unread,
+        Stage::WakeUp => KernelPlace::WakeUp(stolen(case)),
+        Stage::RunQueue => {
+            throttled(case, turns).map_or(KernelPlace::RunQueue, KernelPlace::Throttled)
+        }
+        Stage::Waiting => KernelPlace::Asleep,
+        _ => KernelPlace::Program,
     };
     Some(passed(place, mean(stage)))
 }
@@ -151,7 +154,10 @@ fn stolen(case: &Case<'_>) -> Option<Duration> {
 impl Passed<'_> {
     /// Returns true if another rule is about this place.
     pub(super) fn has_rule(&self) -> bool {
-        !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
+        !matches!(
+            self.place,
+            KernelPlace::RunQueue | KernelPlace::Asleep | KernelPlace::Program
+        )
     }
 
     /// Returns true if another rule reports this place as the cause of slow requests.
@@ -170,35 +176,39 @@ impl Passed<'_> {
     /// Returns the evidence from the kernel.
     fn evidence(&self) -> Evidence {
         let what = match self.place {
-            Place::Backlog => "before its network stack processed them".to_owned(),
-            Place::Stack => "in its network stack before TCP".to_owned(),
-            Place::Unread => "in the sockets' queues before the program read".to_owned(),
-            Place::WakeUp(_) => "with the program's threads runnable while an idle processor had \
+            KernelPlace::Backlog => "before its network stack processed them".to_owned(),
+            KernelPlace::Stack => "in its network stack before TCP".to_owned(),
+            KernelPlace::Unread => "in the sockets' queues before the program read".to_owned(),
+            KernelPlace::WakeUp(_) => {
+                "with the program's threads runnable while an idle processor had \
                                  not yet run them"
-                .to_owned(),
-            Place::RunQueue => {
+                    .to_owned()
+            }
+            KernelPlace::RunQueue => {
                 "with the program's threads runnable but without a processor".to_owned()
             }
-            Place::Throttled(throttling) => format!(
+            KernelPlace::Throttled(throttling) => format!(
                 "with the program's threads runnable but without a processor; their control group \
                  had used up its quota in {} periods, for {} in total",
                 throttling.periods,
                 human(throttling.time)
             ),
-            Place::Asked(Some(whom)) => {
+            KernelPlace::Asked(Some(whom)) => {
                 format!("between what its threads wrote to {whom} and the answer that they read")
             }
-            Place::Asked(None) => {
+            KernelPlace::Asked(None) => {
                 "between what its threads wrote to another socket and the answer that they read"
                     .to_owned()
             }
-            Place::Qdisc => {
+            KernelPlace::Qdisc => {
                 "between TCP and the device's driver, in queueing disciplines, without \
                              the time due to pacing or to earlier data of the same answer"
                     .to_owned()
             }
-            Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
-            Place::Program => match (self.worked, self.turns.threaded) {
+            KernelPlace::Asleep => {
+                "with the program's threads asleep after they had read".to_owned()
+            }
+            KernelPlace::Program => match (self.worked, self.turns.threaded) {
                 (Some(worked), _) => format!(
                     "from the program's first read to its last write, for which its processes used \
                      {} of processor time per request: it waited for something else",
@@ -221,7 +231,7 @@ impl Passed<'_> {
     /// Returns true if the calls to the upstream are not known for all requests. They are unknown
     /// if one thread read the request and another, unrelated to it, called the upstream.
     fn is_at_least(&self) -> bool {
-        let Place::Asked(whom) = self.place else {
+        let KernelPlace::Asked(whom) = self.place else {
             return false;
         };
         let known = self.turns.asked.get(&whom).map_or(0, Distribution::count);
@@ -243,14 +253,14 @@ pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
 pub(super) fn claim(
     id: Id,
     case: &Case<'_>,
-    is_there: impl Fn(Place) -> bool,
-) -> Option<(Claim, Place)> {
+    is_there: impl Fn(KernelPlace) -> bool,
+) -> Option<(Claim, KernelPlace)> {
     let passed =
         passed(case).filter(|passed| is_there(passed.place) && passed.is_of_slow_requests(case))?;
     let thinking = &case.gathered.thinking;
     let tally = match passed.place {
         // Our own load may have caused the queue.
-        Place::Unread => match thinking.claim(case)? {
+        KernelPlace::Unread => match thinking.claim(case)? {
             ThinkTime::Thinks(tally) => *tally,
             ThinkTime::Saturated(_) => return None,
         },
@@ -306,7 +316,8 @@ pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer,
 /// shows, or its processes used little processor time. A program may pass requests from thread to
 /// thread, as Go's and Java's do.
 pub(crate) fn is_asleep(case: &Case<'_>) -> bool {
-    passed(case).is_some_and(|passed| passed.place == Place::Asleep || passed.worked.is_some())
+    passed(case)
+        .is_some_and(|passed| passed.place == KernelPlace::Asleep || passed.worked.is_some())
 }
 
 /// Returns the mean processor time for a request if the service carries less than the asked load, and
@@ -317,7 +328,7 @@ pub(crate) fn computes(case: &Case<'_>) -> Option<Duration> {
     let is_working =
         |worked: &Duration| worked.as_secs_f64() >= thinking.mean().as_secs_f64() * MOSTLY_WORK;
     let worked = worked(case).filter(is_working)?;
-    let is_there = passed(case).is_none_or(|passed| passed.place == Place::Program);
+    let is_there = passed(case).is_none_or(|passed| passed.place == KernelPlace::Program);
     let is_even = thinking.has_floor() && thinking.is_even();
     (carried.limit.is_some() && is_there && is_even).then_some(worked)
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::held::{DELAYED, Held, may_be_released};
+use super::held::{DELAYED, HeldSegments, may_be_released};
 use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
@@ -307,7 +307,7 @@ fn is_by_trip(hold: &Hold) -> bool {
 
 /// Adds to the claim that ACKs did not release the second segments, if there were second
 /// segments.
-fn rule_out_nagle(claim: &mut Claim, held: &Held) {
+fn rule_out_nagle(claim: &mut Claim, held: &HeldSegments) {
     let released = held.released();
     let parts = released + held.late + held.eager;
     if parts == 0 {

@@ -6,7 +6,7 @@ use super::evidence::{self, human, median};
 use super::greetings::Greetings;
 use super::rhythm::NOTABLE;
 use super::served;
-use super::silence::Silences;
+use super::silence::LoadSilences;
 use super::thinking::{ThinkTime, idle_think, with_the_server};
 use super::wording::Wording;
 use super::{
@@ -123,7 +123,7 @@ fn computing(worked: Duration) -> Remark {
 /// Returns true if, without packets, most of the time in `tally` passed while the whole server
 /// stood still.
 fn stands(case: &Case<'_>, tally: &Tally) -> bool {
-    let silences = Silences::of(case).filter(|_| !case.has_packets);
+    let silences = LoadSilences::of(case).filter(|_| !case.has_packets);
     silences.is_some_and(|silences| nanos(silences.waited) * 2 > tally.cost.likely)
 }
 

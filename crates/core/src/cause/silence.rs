@@ -28,7 +28,7 @@ const OWN_PART: u32 = 4;
 
 /// The silences that are stalls of the server.
 #[derive(Clone, Debug)]
-pub(super) struct Silences {
+pub(super) struct LoadSilences {
     pub(super) count: usize,
     connections: u32,
     /// The lengths of the silences, in ascending order.
@@ -39,7 +39,7 @@ pub(super) struct Silences {
     pub(super) waited: Duration,
 }
 
-impl Silences {
+impl LoadSilences {
     /// Returns the silences of a server on this host. Other servers are at the end of a path, which
     /// may stall too. `None` if the silences do not matter, or if this host itself stalled.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {

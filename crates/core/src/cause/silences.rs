@@ -37,7 +37,7 @@ const MAX_CLIENTS: usize = 64;
 /// The silences before the requests of one service.
 #[derive(Clone, Debug, Default, Merge)]
 #[merge(then = Self::settle)]
-pub(crate) struct Silences {
+pub(crate) struct TimerSilences {
     /// The silences that are as long as a timeout.
     tally: Tally,
     #[merge(extend)]
@@ -50,7 +50,7 @@ pub(crate) struct Silences {
     numbered: u64,
 }
 
-impl Silences {
+impl TimerSilences {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let Some(idle) = exchange.path.idle.filter(|_| is_far(exchange)) else {
             return;

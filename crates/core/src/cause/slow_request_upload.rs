@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::upstream::{Role, claimed};
+use super::upstream::{UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::Basis;
@@ -47,7 +47,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         // The time in which a proxy could already have forwarded the upload is the proxy's.
-        let behind = claimed(case, &[Role::IsAskedLate]);
+        let behind = claimed(case, &[UpstreamRole::IsAskedLate]);
         let rest = behind.map(|(upstream, _, _)| upstream.upload_rest());
         let tally = rest.as_ref().unwrap_or(&self.0);
         let is_told = !case.ledger.is_untold();

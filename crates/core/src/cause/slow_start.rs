@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::evidence::ruled_out;
-use super::limited::{Congestion, Kind, Limited, bytes, congestion, first_segments};
+use super::limited::{Congestion, LimitRule, Limited, bytes, congestion, first_segments};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::claim::Claim;
@@ -58,7 +58,7 @@ pub(crate) type Rule = Limited<Starting>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starting;
 
-impl Kind for Starting {
+impl LimitRule for Starting {
     const ID: Id = Id::SlowStart;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::Id;
 use super::evidence::{self};
-use super::limited::{Congestion, Kind, Limited, congestion};
+use super::limited::{Congestion, LimitRule, Limited, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
@@ -45,7 +45,7 @@ pub(crate) type Rule = Limited<StartingAnew>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartingAnew;
 
-impl Kind for StartingAnew {
+impl LimitRule for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
     /// Minimum number of affected messages for a claim. It is lower than for other causes,

@@ -1,7 +1,7 @@
 //! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
 use super::rhythm::Stall;
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::settings::Measured;
 use super::silence::{times, typical};
 use super::wording::Wording;
@@ -51,7 +51,9 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::claim(Id::SocketQueueDwell, case, |place| place == Place::Unread);
+        let found = served::claim(Id::SocketQueueDwell, case, |place| {
+            place == KernelPlace::Unread
+        });
         found
             .map(|(claim, _)| told(claim, case))
             .or_else(|| blocked(case))

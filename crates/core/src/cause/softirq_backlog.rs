@@ -1,7 +1,7 @@
 //! `softirq-backlog`: in packets, this time looks like the program's. The server's kernel shows
 //! when a segment arrived, and when its network stack began to process it.
 
-use super::served::{self, Place};
+use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -34,7 +34,9 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::claim(Id::SoftirqBacklog, case, |place| place == Place::Backlog);
+        let found = served::claim(Id::SoftirqBacklog, case, |place| {
+            place == KernelPlace::Backlog
+        });
         found.map(|(claim, _)| told(claim)).into()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::evidence::{self, human, median};
 use super::sequence::round_trip;
-use super::upstream::{Pair, Role, Upstream, claimed};
+use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -43,7 +43,7 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match claimed(case, &[Role::IsFar]) {
+        match claimed(case, &[UpstreamRole::IsFar]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
             None => Conclusion::Nothing,
         }

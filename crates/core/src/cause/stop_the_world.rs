@@ -3,7 +3,7 @@
 use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, human};
 use super::rhythm::{Nature, OCCASIONS, Stall, Stood};
-use super::silence::{Silences, times, typical};
+use super::silence::{LoadSilences, times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::claim::{Basis, Ceiling, Claim};
@@ -72,7 +72,7 @@ impl super::Rule for Rule {
             }
             Some(_) => Conclusion::Nothing,
             None if case.rhythm.has_run(case) => Conclusion::Nothing,
-            None => Silences::of(case)
+            None => LoadSilences::of(case)
                 .and_then(|silences| Some(told(silences.claim(case)?, case)))
                 .into(),
         }
@@ -149,7 +149,7 @@ fn claim(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
     let may_be_shared = stood.is_none();
     claim.evidence.extend(stood.map(shown));
     claim.candidates.extend(may_be_shared.then(shared));
-    let silences = Silences::of(case);
+    let silences = LoadSilences::of(case);
     let before = silences.as_ref().map_or(0, |silences| silences.count);
     // Our own sockets show the same as packets, at other times.
     claim

@@ -12,7 +12,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, TargetId};
 use crate::report::{Affected, Evidence, EvidenceKind, Unit, counted};
-use crate::service::tcp_handshakes::{self, Why};
+use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -164,7 +164,7 @@ impl super::Rule for Rule {
                 >= case.ledger.total_with_setup().max(1) as f64 * evidence::MATERIAL_SHARE;
         let is_frequent = is_large || odd as f64 >= self.attempts() as f64 * SHARE;
         let is_frequent = is_answered && odd > 0 && is_frequent;
-        let is_lost = || case.why_syns_repeat() == Why::Loss;
+        let is_lost = || case.why_syns_repeat() == WhyRepeated::Loss;
         if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
         }

@@ -7,7 +7,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
-use crate::service::tcp_handshakes::{self, Why};
+use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -67,7 +67,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         match case.why_syns_repeat() {
-            Why::SynQueue { room } => Conclusion::Claim(Box::new(self.claim(case, room))),
+            WhyRepeated::SynQueue { room } => Conclusion::Claim(Box::new(self.claim(case, room))),
             _ => Conclusion::Nothing,
         }
     }

@@ -1,7 +1,7 @@
 //! `tail-loss-probe`: the retransmission came before a retransmission timer would expire, and no
 //! report of the receiver required it.
 
-use super::loss::{IN_TIME, Kind, conclude_few};
+use super::loss::{IN_TIME, RepairKind, conclude_few};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::stats::Merge;
@@ -28,6 +28,6 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(case, Id::TailLossProbe, Kind::Probe, &WORDING)
+        conclude_few(case, Id::TailLossProbe, RepairKind::Probe, &WORDING)
     }
 }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::Id;
-use super::limited::{Congestion, Kind, Limited, congestion};
+use super::limited::{Congestion, LimitRule, Limited, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
@@ -42,7 +42,7 @@ pub(crate) type Rule = Limited<TinyPieces>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TinyPieces;
 
-impl Kind for TinyPieces {
+impl LimitRule for TinyPieces {
     const ID: Id = Id::TinyWrites;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

@@ -3,7 +3,7 @@
 mod alerts;
 
 use super::attempts::Attempts;
-use super::failures::{Failures, Kind};
+use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::tls_handshake::Alert;
@@ -61,7 +61,7 @@ const UNTRUSTED: Wording = Wording {
     ..WORDING
 };
 
-const KIND: Kind = Kind {
+const KIND: FailureKind = FailureKind {
     id: Id::TlsFailed,
     is_answer: ProbeAnswer::is_tls_failure,
     is_failure: |failure| {

@@ -8,7 +8,7 @@ use crate::claim::{Basis, Claim};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, counted};
-use crate::service::tcp_handshakes::{self, Why};
+use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -59,7 +59,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_flood = || case.why_syns_repeat() == Why::Flood;
+        let is_flood = || case.why_syns_repeat() == WhyRepeated::Flood;
         if !self.delays.is_material(case) || !is_flood() {
             return Conclusion::Nothing;
         }

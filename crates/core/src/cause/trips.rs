@@ -149,7 +149,7 @@ struct Sample {
 
 /// A step of the round trips from one level to another.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct LevelStep {
     pub(super) at: Timestamp,
     pub(super) before: Duration,
     pub(super) after: Duration,
@@ -462,7 +462,7 @@ impl Trips {
     }
 
     /// Returns the step at which all round trips changed to another level; `None` if there is none.
-    pub(super) fn step(&self) -> Option<Step> {
+    pub(super) fn step(&self) -> Option<LevelStep> {
         let samples = self.in_order();
         let mut sorted: Vec<u64> = samples.iter().map(|sample| sample.trip).collect();
         sorted.sort_unstable();
@@ -535,7 +535,7 @@ fn outside(exchange: &Exchange) -> (Duration, bool) {
 }
 
 /// Returns the step between the two sides, if each side has a constant level.
-fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
+fn step_between(before: &[Sample], after: &[Sample]) -> Option<LevelStep> {
     let (low, high) = (level(before)?, level(after)?);
     let (from, to) = (low.1, high.1);
     let rise = from.max(to) - from.min(to);
@@ -550,7 +550,7 @@ fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     let (begin, at, end) = (before.first()?.at, after.first()?.at, after.last()?.at);
     let lasts = at.since(begin).min(end.since(at)) >= from.max(to) * LASTING;
     let is_step = is_notable && is_steady(low) && is_steady(high) && is_shared;
-    (is_step && (lasts || ttl.is_some())).then_some(Step {
+    (is_step && (lasts || ttl.is_some())).then_some(LevelStep {
         at,
         before: from,
         after: to,

@@ -56,9 +56,9 @@ pub(crate) struct Upstream {
     weight: f64,
     /// The gate of the upstream, if requests pass it one after the other.
     pub(super) gate: Option<Gate>,
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<UpstreamRole>,
     /// The result of [`Upstream::claim`]. It is cached because several rules need it.
-    claimed: OnceCell<Option<(Role, Tally)>>,
+    claimed: OnceCell<Option<(UpstreamRole, Tally)>>,
 }
 
 /// A client request to the proxy, and the proxy's request to its upstream.
@@ -70,7 +70,7 @@ pub(super) struct Pair {
 
 /// The reason why the proxy waits for its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum UpstreamRole {
     /// The upstream thinks.
     Thinks,
     /// The upstream is distant.
@@ -174,28 +174,31 @@ impl Upstream {
     }
 
     /// Returns the time that this pair would save without the upstream's `role`.
-    fn saved(&self, role: Role, pair: &Pair) -> Duration {
+    fn saved(&self, role: UpstreamRole, pair: &Pair) -> Duration {
         match role {
-            Role::Thinks | Role::IsFar | Role::IsConnectedAnew => {
-                let setup = pair.back.setup.filter(|_| role == Role::IsConnectedAnew);
+            UpstreamRole::Thinks | UpstreamRole::IsFar | UpstreamRole::IsConnectedAnew => {
+                let setup = pair
+                    .back
+                    .setup
+                    .filter(|_| role == UpstreamRole::IsConnectedAnew);
                 pair.waited() + setup.unwrap_or_default()
             }
-            Role::IsAskedLate => pair.overlap(),
-            Role::IsHeldBack => pair.held(),
+            UpstreamRole::IsAskedLate => pair.overlap(),
+            UpstreamRole::IsHeldBack => pair.held(),
         }
     }
 
     /// Returns the upstream's role and its cost; `None` if the cost does not matter.
-    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, &Tally)> {
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(UpstreamRole, &Tally)> {
         let claimed = self.claimed.get_or_init(|| self.weigh(case)).as_ref();
         claimed.map(|(role, tally)| (*role, tally))
     }
 
-    fn weigh(&self, case: &Case<'_>) -> Option<(Role, Tally)> {
+    fn weigh(&self, case: &Case<'_>) -> Option<(UpstreamRole, Tally)> {
         let is_farther = || self.median(Pair::travel) >= round_trip(case) * FARTHER;
         let role = self
             .role
-            .filter(|&role| role != Role::IsFar || is_farther())?;
+            .filter(|&role| role != UpstreamRole::IsFar || is_farther())?;
         let mut tally = Tally::default();
         for pair in &self.pairs {
             let saved = self.saved(role, pair);
@@ -208,12 +211,12 @@ impl Upstream {
     }
 
     /// Returns the proxy's think time without the time that it waited for the upstream.
-    pub(super) fn rest(&self, role: Role) -> Tally {
+    pub(super) fn rest(&self, role: UpstreamRole) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
             let saved = match role {
                 // The upstream's own time is necessary, even if it overlaps with the upload.
-                Role::IsAskedLate => pair.waited(),
+                UpstreamRole::IsAskedLate => pair.waited(),
                 role => self.saved(role, pair),
             };
             let rest = pair.front.think().saturating_sub(saved);
@@ -248,8 +251,8 @@ impl Upstream {
 /// claim.
 pub(super) fn claimed<'a>(
     case: &'a Case<'_>,
-    roles: &[Role],
-) -> Option<(&'a Upstream, Role, &'a Tally)> {
+    roles: &[UpstreamRole],
+) -> Option<(&'a Upstream, UpstreamRole, &'a Tally)> {
     let upstream = case.upstream.filter(|_| case.has_packets)?;
     let (role, tally) = upstream.claim(case)?;
     roles.contains(&role).then_some((upstream, role, tally))
@@ -288,7 +291,7 @@ fn median(pairs: &[Pair], of: impl Fn(&Pair) -> Duration) -> Duration {
     quantile(&sorted(pairs.iter().map(of)), 0.5)
 }
 
-fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
+fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<UpstreamRole> {
     let think = median(pairs, |pair| pair.front.think());
     let is_main =
         |part: Duration| part >= NOTABLE && part.as_secs_f64() >= think.as_secs_f64() * MAINLY;
@@ -300,11 +303,11 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
         && most(&|pair| pair.back.begin + JITTER >= pair.front.sent)
         && median(pairs, Pair::overlap) >= NOTABLE * 4;
     if is_asked_late {
-        return Some(Role::IsAskedLate);
+        return Some(UpstreamRole::IsAskedLate);
     }
     let is_streaming = median(pairs, |pair| pair.back.end.since(pair.arrival())) >= NOTABLE * 4;
     if is_main(median(pairs, Pair::held)) && is_streaming {
-        return Some(Role::IsHeldBack);
+        return Some(UpstreamRole::IsHeldBack);
     }
     if !is_main(median(pairs, Pair::waited)) {
         return None;
@@ -315,11 +318,11 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     let travel = median(pairs, Pair::travel);
     let own = median(pairs, Pair::late);
     if is_anew && gate.is_some_and(|gate| gate.quickest * 2 <= gate.turn) {
-        Some(Role::IsConnectedAnew)
+        Some(UpstreamRole::IsConnectedAnew)
     } else if travel > own && is_main(travel) {
-        Some(Role::IsFar)
+        Some(UpstreamRole::IsFar)
     } else {
-        is_main(own).then_some(Role::Thinks)
+        is_main(own).then_some(UpstreamRole::Thinks)
     }
 }
 

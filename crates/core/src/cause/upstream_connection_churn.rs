@@ -1,7 +1,7 @@
 //! The rule of the cause `upstream-connection-churn`.
 
 use super::evidence::{self, human, median};
-use super::upstream::{Role, Upstream, claimed};
+use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -43,7 +43,7 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match claimed(case, &[Role::IsConnectedAnew]) {
+        match claimed(case, &[UpstreamRole::IsConnectedAnew]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
             None => Conclusion::Nothing,
         }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::Id;
-use super::limited::{Kind, Limited, beyond_slow_start, is_closed, owner};
+use super::limited::{LimitRule, Limited, beyond_slow_start, is_closed, owner};
 use super::wording::Wording;
 use crate::exchange::Side;
 use crate::exchange::delivery::Delivery;
@@ -49,7 +49,7 @@ pub(crate) type Rule = Limited<ClosedWindow>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClosedWindow;
 
-impl Kind for ClosedWindow {
+impl LimitRule for ClosedWindow {
     const ID: Id = Id::ZeroWindow;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {

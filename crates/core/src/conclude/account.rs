@@ -20,7 +20,7 @@ use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Account, Booking, ClaimedTime, Location, Unit};
-use crate::service::{Place, Shares};
+use crate::service::{Shares, TimePlace};
 use crate::stats::Merge;
 
 pub(super) use locate::{locate, owed_unknown, resolution, unknown};
@@ -124,8 +124,8 @@ impl<'a> Booked<'a> {
         // Lost SYNs that were merged into a claim on losses have their time here.
         let is_before = |b: &Booking| lengthened(b) && b.owner == claim.culprit;
         got += take(&mut account.setups, claim, &mut want, is_before);
-        let place = Place::of(WaitKind::Unknown, claim.culprit);
-        let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
+        let place = TimePlace::of(WaitKind::Unknown, claim.culprit);
+        let is_near = |booking: &Booking| TimePlace::of(booking.kind, booking.owner) == place;
         got += take(exchanges, claim, &mut want, is_near);
         let is_unknown = |booking: &Booking| booking.owner == Owner::Unknown;
         got += take(exchanges, claim, &mut want, is_unknown);
@@ -193,7 +193,7 @@ impl<'a> Booked<'a> {
     /// of a server that is equally slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
-        let of_exchange = ledger.places.of(Place::Path).min();
+        let of_exchange = ledger.places.of(TimePlace::Path).min();
         let (None, Some(fin_trip), Some(least)) =
             (ledger.trips.handshake, ledger.trips.fin, of_exchange)
         else {

@@ -44,7 +44,7 @@ const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The clusters of a run, in a layout that is quick to weigh.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct RunClusters {
     /// The distinct latencies in ascending order, in nanoseconds.
     values: Vec<f64>,
     cells: Vec<Cell>,
@@ -63,13 +63,13 @@ struct Cell {
 
 /// A cluster while its requests are added up.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct ClusterSum {
     failures: f64,
     entries: BTreeMap<usize, f64>,
 }
 
-impl From<((usize, usize), Tally)> for Cell {
-    fn from(((second, group), tally): ((usize, usize), Tally)) -> Self {
+impl From<((usize, usize), ClusterSum)> for Cell {
+    fn from(((second, group), tally): ((usize, usize), ClusterSum)) -> Self {
         let entries = tally.entries.into_iter().collect();
         Self {
             second,
@@ -102,7 +102,7 @@ impl<T: Ord> Axis<T> {
     }
 }
 
-impl Sample {
+impl RunClusters {
     /// Makes the sample of these clusters; `None` if they are fewer than [`LEAST_CLUSTERS`].
     pub(crate) fn new(clusters: &[Cluster]) -> Option<Self> {
         let clusters: Vec<&Cluster> = clusters
@@ -122,7 +122,7 @@ impl Sample {
         );
         let seconds = Axis::new(clusters.iter().map(|c| c.second), MOST_SECONDS);
         let groups = Axis::new(clusters.iter().map(|c| c.group), MOST_GROUPS);
-        let mut cells: BTreeMap<(usize, usize), Tally> = BTreeMap::new();
+        let mut cells: BTreeMap<(usize, usize), ClusterSum> = BTreeMap::new();
         for cluster in clusters {
             let place = (seconds.place(&cluster.second), groups.place(&cluster.group));
             let cell = cells.entry(place).or_default();

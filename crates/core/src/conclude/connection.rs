@@ -4,7 +4,7 @@ use crate::attribution::rtt::RoundTrip;
 use crate::connection;
 use crate::connection::facts::end::{EcnMarks, End, Rare};
 use crate::connection::facts::spell::Spell;
-use crate::connection::facts::{Facts, system};
+use crate::connection::facts::{ConnectionFacts, system};
 use crate::connection::{Parting, Watched};
 use crate::observed::flow::Direction;
 use crate::observed::time::Timestamp;
@@ -95,7 +95,7 @@ fn is_next_door(end: &End) -> Option<bool> {
     system::system(end).hops.map(|hops| hops == 0)
 }
 
-fn handshake(facts: &Facts) -> Option<Handshake> {
+fn handshake(facts: &ConnectionFacts) -> Option<Handshake> {
     let opening = &facts.opening;
     opening.was_seen().then(|| Handshake {
         took_ns: opening.whole().map(nanos),
@@ -128,7 +128,7 @@ fn end(watched: &Watched, client: Direction) -> ConnectionEnd {
     }
 }
 
-fn lost(facts: &Facts) -> Lost {
+fn lost(facts: &ConnectionFacts) -> Lost {
     let lost = &facts.lost;
     Lost {
         total_ns: lost.total(),
@@ -204,7 +204,7 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
     })
 }
 
-fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
+fn retransmissions(end: &End, facts: &ConnectionFacts) -> Retransmissions {
     let rare = end.rare();
     let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
     // Packets show how a loss was detected only within exchanges.

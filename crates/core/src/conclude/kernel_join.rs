@@ -8,8 +8,8 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
 use crate::registry::Id;
 use crate::report::{
-    Candidate, Disagreement, Evidence, EvidenceKind, Figures, JoinedTurns, Remark, Stage,
-    Tally as Count, WaitSplit, counted,
+    Candidate, CountOf, Disagreement, Evidence, EvidenceKind, Figures, JoinedTurns, Remark, Stage,
+    WaitSplit, counted,
 };
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
@@ -25,7 +25,7 @@ const WORTH_SAYING: f64 = 0.02;
 /// Returns the figures of the joined exchanges for the report; `None` if no exchange was joined.
 pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
     (served.exchanges > 0).then(|| JoinedTurns {
-        exchanges: Count {
+        exchanges: CountOf {
             count: served.exchanges,
             of: served.offered,
         },
@@ -52,7 +52,7 @@ fn split(wait: WaitKind, split: &Split) -> WaitSplit {
 
 fn disagreement(tally: &Tally, of: u64) -> Disagreement {
     Disagreement {
-        exchanges: Count {
+        exchanges: CountOf {
             count: tally.affected,
             of,
         },

@@ -15,11 +15,11 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
 use crate::observed::time::Timestamp;
-use crate::preconnect::Asked;
+use crate::preconnect::SeenLookups;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Finding, Layer, LayerState, Remark, counted, part_of};
 use crate::service::Ledger;
-use part::Part;
+use part::LayerPart;
 
 /// Counters whose rise accuses no layer. If they do not rise, they clear their layer.
 const QUEUE_COUNTERS: [&str; 4] = [
@@ -90,7 +90,7 @@ pub(super) fn layers(
     }
     layers.push(connection(evidence, ledger));
     layers.extend(super::secured::layers(facts, findings));
-    let part = |layer, kinds: &[_]| Part::of(of_subject(evidence, account), layer, kinds);
+    let part = |layer, kinds: &[_]| LayerPart::of(of_subject(evidence, account), layer, kinds);
     let transports = part(LayerId::Transport, &TRANSPORTS);
     layers.push(transport(evidence, ledger, &transports));
     let is_work = notes.iter().any(|note| note.id == Remark::COMPUTES);
@@ -427,7 +427,7 @@ fn overdue(evidence: &Observations, ledger: &Ledger) -> u64 {
 
 /// Returns the layer of name resolution from the capture's DNS messages; `None` if each lookup was
 /// answered.
-fn lookups(asked: &Asked) -> Option<Layer> {
+fn lookups(asked: &SeenLookups) -> Option<Layer> {
     let worst = asked
         .unanswered
         .iter()
@@ -465,7 +465,7 @@ fn is_felt([whole, cut, with_losses]: [u64; 3], [repeated, segments]: [u64; 2]) 
         || repeated.saturating_mul(MOST_UNFELT) > segments
 }
 
-fn transport(evidence: &Observations, ledger: &Ledger, part: &Part) -> Layer {
+fn transport(evidence: &Observations, ledger: &Ledger, part: &LayerPart) -> Layer {
     let repaired: u64 = ledger.losses.repaired.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
@@ -571,7 +571,7 @@ fn transport(evidence: &Observations, ledger: &Ledger, part: &Part) -> Layer {
 
 /// Returns the state of a layer that no evidence accuses: suspect only if it has most of the
 /// avoidable time.
-fn cleared(part: &Part) -> LayerState {
+fn cleared(part: &LayerPart) -> LayerState {
     if part.is_most() {
         LayerState::Suspected
     } else {
@@ -581,7 +581,7 @@ fn cleared(part: &Part) -> LayerState {
 
 /// Returns the transport layer of a capture without a complete exchange. It is judged by the data
 /// outside exchanges.
-fn transport_of_data(evidence: &Observations, part: &Part) -> Layer {
+fn transport_of_data(evidence: &Observations, part: &LayerPart) -> Layer {
     let mut services = evidence.services.values();
     let has_transfers = services.any(|service| {
         let outside = service.outside.as_ref();
@@ -614,7 +614,7 @@ fn repeated(tallied: Tallied) -> String {
 
 /// Returns the server's layer. `is_known` is true if it mostly waited for processors that others used,
 /// or worked on its requests.
-fn server(ledger: &Ledger, part: &Part, is_known: bool) -> Layer {
+fn server(ledger: &Ledger, part: &LayerPart, is_known: bool) -> Layer {
     if ledger.counts.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",

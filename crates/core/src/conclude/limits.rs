@@ -5,7 +5,7 @@
 
 use crate::facts::Facts;
 use crate::observed::sockets::{KernelLimits, KernelSetting, LiveSocket, Protocol};
-use crate::report::{Bearing, Limit};
+use crate::report::{Bearing, KernelLimit};
 
 /// The counters of one setting.
 struct Rule {
@@ -116,7 +116,7 @@ const RULES: [Rule; 9] = [
 ];
 
 /// Returns the settings with their assessment, in the order in which they were read.
-pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
+pub(super) fn limits(facts: &Facts) -> Vec<KernelLimit> {
     let Some(limits) = &facts.kernel.limits else {
         return Vec::new();
     };
@@ -125,7 +125,7 @@ pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
     shown.map(|setting| limit(facts, limits, setting)).collect()
 }
 
-fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> Limit {
+fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> KernelLimit {
     let (bearing, text) = bearing(facts, setting, limits.namespace);
     let in_use = limits
         .settings
@@ -133,7 +133,7 @@ fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> Limit
         .find(|other| setting.name == TRACKED && other.name == TRACKED_NOW);
     let in_use = in_use.map(|now| format!("{} in use", now.value));
     let words: Vec<String> = text.into_iter().chain(in_use).collect();
-    Limit {
+    KernelLimit {
         name: setting.name.clone(),
         value: setting.value.clone(),
         namespace: limits.namespace,

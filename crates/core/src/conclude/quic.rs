@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::connection;
 use crate::observed::side::PerSide;
 use crate::observed::time::nanos;
-use crate::protocol::quic::{Flow, Sent};
+use crate::protocol::quic::{QuicFlow, Sent};
 use crate::report::{
     ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
     Vantage,
@@ -13,7 +13,7 @@ use crate::report::{
 use crate::stats::sample::Sample;
 
 /// Returns the record of a QUIC flow.
-pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
+pub(crate) fn quic_record(flow: &QuicFlow) -> ConnectionRecord {
     let PerSide { client, server } = flow.sent;
     let [to_client, to_server] = flow.spin_trips();
     let spins = flow.spins();
@@ -53,7 +53,7 @@ pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
     }
 }
 
-fn vantage(flow: &Flow) -> Vantage {
+fn vantage(flow: &QuicFlow) -> Vantage {
     let Some((server, client)) = flow.to_server().zip(flow.to_client()) else {
         return Vantage::default();
     };

@@ -7,7 +7,7 @@ mod unix;
 use std::collections::BTreeMap;
 
 use crate::facts::{Facts, LiveSockets, SeenSocket};
-use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
+use crate::observed::sockets::{Holder, LiveSocket, Protocol, SocketIdentity};
 use crate::report::{self, Remark, counted};
 
 /// Returns the chosen sockets, sorted by network namespace (our own first) and protocol, with
@@ -56,7 +56,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
 }
 
 /// The sockets of connections, by the addresses of both ends.
-struct Ends<'a>(BTreeMap<Place, Vec<&'a LiveSocket>>);
+struct Ends<'a>(BTreeMap<SocketIdentity, Vec<&'a LiveSocket>>);
 
 impl<'a> Ends<'a> {
     fn of(facts: &'a LiveSockets) -> Self {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::bootstrap::{self, Estimate, Sample};
+use super::bootstrap::{self, Estimate, RunClusters};
 use super::generator::SplitMix64;
 use crate::report::{Cluster, Interval, Intervals};
 
@@ -14,7 +14,7 @@ const SEED: u64 = 0x1a67;
 
 /// Returns the 95 % intervals of a run's median and 99th percentile; `None` for too few clusters.
 pub(crate) fn intervals(clusters: &[Cluster]) -> Option<Intervals> {
-    let sample = Sample::new(clusters)?;
+    let sample = RunClusters::new(clusters)?;
     let seen = sample.estimate();
     let resampled = sample.resample(RESAMPLES, &mut SplitMix64::new(SEED));
     let of = |pick: fn(&Estimate) -> f64| {

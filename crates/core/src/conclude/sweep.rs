@@ -7,13 +7,13 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-use crate::facts::{Facts, ProbeKey, StepTally, Sweep};
+use crate::facts::{Facts, ProbeKey, StepTally, SweptProbes};
 use crate::observed::event::{ProbeAnswer, ProbeStep};
 use crate::observed::segment::TcpFlags;
 use crate::report::{ProbeStepRow, Remark};
 
 /// Returns the rows of one group's sweep.
-pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
+pub(super) fn rows(sweep: &SweptProbes) -> Vec<ProbeStepRow> {
     let row = |(step, tally): (&ProbeStep, &StepTally)| {
         let (by, value) = match step {
             ProbeStep::SourcePort(port) => ("source-port", port.to_string()),

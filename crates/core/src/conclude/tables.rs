@@ -14,8 +14,8 @@ use crate::observed::event::{
 use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
 use crate::report::{
-    Cluster, Counter, ExperimentOutcome, Figures, Finding, Generator, LoadRun, PhaseSpan, Remark,
-    Setting, SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
+    Cluster, CountOf, Counter, ExperimentOutcome, Figures, Finding, Generator, LoadRun, PhaseSpan,
+    Remark, Setting, SocketGroup, Stage, Stages, StatusCount, TlsUse, Transport, UrlRun, counted,
 };
 use crate::stats::histogram::Distribution;
 
@@ -269,7 +269,7 @@ fn target_name(target: TargetId) -> &'static str {
 }
 
 pub(super) fn sockets(facts: &Facts) -> Vec<SocketGroup> {
-    let some = |tally: Tally| (tally.of > 0).then_some(tally);
+    let some = |tally: CountOf| (tally.of > 0).then_some(tally);
     facts
         .sockets
         .iter()

@@ -8,7 +8,8 @@ use crate::facts::{ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
 use crate::report::{
-    AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService, counted,
+    AskedService, CountOf, Dropped, Figures, Remark, Stage, Throttled, Watch, WatchedService,
+    counted,
 };
 
 /// Returns the watched services; `None` if nothing was watched.
@@ -85,7 +86,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
                 time_ns: Figures::from(took),
             })
             .collect(),
-        released_by_arrival: Tally {
+        released_by_arrival: CountOf {
             count: turns.after_arrival,
             of: turns.holds,
         },

@@ -60,7 +60,7 @@ pub(crate) struct Step<'a> {
 
 /// The facts of a connection that is still followed.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct ConnectionFacts {
     /// Wireshark's index of the connection; `None` if there were too many.
     pub(crate) stream: Option<u32>,
     pub(crate) first: Timestamp,
@@ -131,7 +131,7 @@ pub(crate) enum Parting {
 /// A connection that is no longer followed, with its facts.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    pub(crate) facts: Box<Facts>,
+    pub(crate) facts: Box<ConnectionFacts>,
     pub(crate) point: PointId,
     /// The direction in which the client sends, as far as known.
     pub(crate) client: Option<Direction>,
@@ -169,7 +169,7 @@ impl Watched {
     }
 }
 
-impl Facts {
+impl ConnectionFacts {
     pub(crate) fn new(first: &Segment, stream: Option<u32>) -> Self {
         Self {
             stream,

@@ -78,12 +78,12 @@ pub(super) enum Progress {
     /// Contains the index of its packet.
     Alone(usize),
     /// The packet is complete.
-    Whole(Whole),
+    Whole(WholePacket),
 }
 
 /// A completely reassembled packet.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct WholePacket {
     head: Datagram<'static>,
     payload_len: u32,
     /// The captured payload up to the first hole.
@@ -93,7 +93,7 @@ pub(super) struct Whole {
     told: Option<u32>,
 }
 
-impl Whole {
+impl WholePacket {
     pub(super) fn datagram(&self) -> Datagram<'_> {
         self.head.with_payload(&self.bytes, self.payload_len)
     }
@@ -286,7 +286,7 @@ impl Partial {
         end.checked_sub(*begin) == Some(lengths.sum())
     }
 
-    fn whole(mut self) -> Option<Whole> {
+    fn whole(mut self) -> Option<WholePacket> {
         let (head, begin) = self.head?;
         self.pieces.sort_unstable_by_key(|piece| piece.begin);
         let first_len = self.pieces.first().map(|piece| piece.end - piece.begin);
@@ -299,7 +299,7 @@ impl Partial {
         }
         self.bytes.truncate(known_to as usize);
         self.bytes.drain(..(begin as usize).min(self.bytes.len()));
-        Some(Whole {
+        Some(WholePacket {
             head,
             payload_len: self.end?.checked_sub(begin)?,
             bytes: self.bytes,

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     /// Small writes that left in fewer segments.
-    pub gathered: Option<Gathered>,
+    pub gathered: Option<PackedWrites>,
     /// Median number of segments per acknowledgement; `None` if there were too few.
     pub stride: Option<u32>,
 }
@@ -12,7 +12,7 @@ pub struct Packing {
 /// Small writes, several of which the kernel sent together although none waited for an
 /// acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gathered {
+pub struct PackedWrites {
     /// Size of a write in bytes.
     pub write: u64,
     /// Number of writes.

@@ -96,7 +96,7 @@ pub(crate) struct LoadSum {
 
 /// The result of an experiment, compared with its control.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct ExperimentResult<'a> {
     pub(crate) experiment: Experiment,
     pub(crate) control: &'a LoadSum,
     pub(crate) treated: &'a LoadSum,
@@ -441,7 +441,7 @@ impl Loads {
 
     /// Returns the experiments for which both the control and the treated requests were measured,
     /// in the order in which they were run.
-    pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
+    pub(crate) fn outcomes(&self, target: TargetId) -> Vec<ExperimentResult<'_>> {
         let mut outcomes = Vec::new();
         for number in 0..=u8::MAX {
             let Some(experiment) = self.experiment(target, number) else {
@@ -459,7 +459,7 @@ impl Loads {
             if let (Some(control), Some(treated)) = (control, treated) {
                 let turns = self.turns(target, number);
                 let usual = self.baseline(target).and_then(|load| load.latency.mean());
-                let outcome = Outcome::of(experiment, control, treated, turns, usual);
+                let outcome = ExperimentResult::of(experiment, control, treated, turns, usual);
                 outcomes.extend(outcome);
             }
         }
@@ -577,7 +577,7 @@ fn is_level(phase: Phase) -> bool {
     matches!(phase, Phase::Level(_))
 }
 
-impl<'a> Outcome<'a> {
+impl<'a> ExperimentResult<'a> {
     /// Returns the difference between the mean latencies, with an interval of twice its standard
     /// error.
     fn of(
@@ -744,7 +744,7 @@ mod tests {
         let is_blind = |usual: u64, control: u64, treated: u64| {
             let usual = Some(Duration::from_millis(usual));
             let (control, treated) = (sum(control), sum(treated));
-            Outcome::of(Experiment::QuickAck, &control, &treated, 3, usual)
+            ExperimentResult::of(Experiment::QuickAck, &control, &treated, 3, usual)
                 .expect("requests")
                 .is_blind
         };

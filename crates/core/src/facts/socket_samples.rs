@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::observed::event::{SocketOwner, SocketSample};
 use crate::observed::flow::Endpoint;
-use crate::report::Tally;
+use crate::report::CountOf;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -19,12 +19,12 @@ pub(crate) struct SocketFacts {
     pub(crate) samples: u64,
     #[merge(extend)]
     sockets: BTreeSet<(Endpoint, Endpoint)>,
-    pub(crate) nodelay: Tally,
-    pub(crate) cork: Tally,
-    pub(crate) quickack: Tally,
+    pub(crate) nodelay: CountOf,
+    pub(crate) cork: CountOf,
+    pub(crate) quickack: CountOf,
     /// The samples in which the socket's own stack held data back: a small segment is in flight,
     /// and the program has written more.
-    pub(crate) holding: Tally,
+    pub(crate) holding: CountOf,
     /// The largest number of bytes held back in one sample.
     #[merge(max)]
     pub(crate) held_bytes: u64,
@@ -76,7 +76,7 @@ pub(crate) fn owner_name(owner: &SocketOwner) -> String {
     }
 }
 
-fn count(tally: &mut Tally, seen: Option<bool>) {
+fn count(tally: &mut CountOf, seen: Option<bool>) {
     if let Some(seen) = seen {
         tally.of += 1;
         tally.count += u64::from(seen);

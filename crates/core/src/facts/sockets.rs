@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::observed::sockets::LiveSocket;
-use crate::report::Tally;
+use crate::report::CountOf;
 
 /// Maximum number of sockets kept.
 const MAX_SOCKETS: usize = 8192;
@@ -22,9 +22,9 @@ pub(crate) struct SeenSocket {
     /// The socket in the latest sample.
     pub(crate) socket: LiveSocket,
     /// The samples in which the socket's own stack held bytes back.
-    pub(crate) holding: Tally,
+    pub(crate) holding: CountOf,
     /// The samples in which one of the socket's buffers was full.
-    pub(crate) full: Tally,
+    pub(crate) full: CountOf,
     /// Number of packets dropped at the socket before the first sample.
     drops_before: u32,
 }
@@ -48,8 +48,8 @@ impl LiveSockets {
         let (holding, full) = (socket.is_holding(), socket.is_full());
         let seen = self.list.entry(key).or_insert_with(|| SeenSocket {
             socket: socket.clone(),
-            holding: Tally::default(),
-            full: Tally::default(),
+            holding: CountOf::default(),
+            full: CountOf::default(),
             drops_before: socket.buffers.map_or(0, |of| of.drops),
         });
         seen.socket = socket;
@@ -58,7 +58,7 @@ impl LiveSockets {
     }
 }
 
-fn count(tally: &mut Tally, is_so: Option<bool>) {
+fn count(tally: &mut CountOf, is_so: Option<bool>) {
     if let Some(is_so) = is_so {
         tally.of += 1;
         tally.count += u64::from(is_so);

@@ -13,7 +13,7 @@ const MAX_ANSWERS: usize = 8;
 
 /// The answers to a sweep's probes, by the parameter's value.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct SweptProbes {
     pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
     /// Number of bytes before the payload of each packet.
     pub(crate) headers: u16,
@@ -48,7 +48,7 @@ impl StepTally {
     }
 }
 
-impl Sweep {
+impl SweptProbes {
     /// Records a probe, or a late answer to a probe that was counted as unanswered.
     pub(crate) fn add_probe(&mut self, sample: &ProbeSample) {
         let Some(step) = sample.step else {

@@ -16,7 +16,7 @@ use crate::observed::time::Timestamp;
 use crate::report::PicturedSocket;
 use crate::stats::histogram::Distribution;
 use log::CallLog;
-pub(crate) use program::Program;
+pub(crate) use program::CallingProgram;
 
 /// Maximum number of sockets and of listeners that are remembered: the earliest.
 const MAX_SOCKETS: usize = 4096;
@@ -36,7 +36,7 @@ pub(crate) struct Calls {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listening {
     /// The program that accepted or listened last.
-    pub(crate) program: Program,
+    pub(crate) program: CallingProgram,
     /// The options when the program last accepted; `None` before that.
     pub(crate) accepted: Option<Accepted>,
     /// The backlog that `listen` requested and the one that the kernel set.
@@ -56,7 +56,7 @@ struct CalledHistory {
 #[derive(Clone, Debug)]
 struct Beginning {
     at: Timestamp,
-    program: Program,
+    program: CallingProgram,
     /// `None` for `connect`.
     accepted: Option<Accepted>,
 }
@@ -64,7 +64,7 @@ struct Beginning {
 /// The calls for one option of one socket.
 #[derive(Clone, Debug)]
 struct Setting {
-    program: Program,
+    program: CallingProgram,
     /// The first call that switched the option on, and the bytes sent before it.
     first_on: Option<(Timestamp, u64)>,
     on_since: Option<Timestamp>,
@@ -88,7 +88,7 @@ pub(crate) struct Use {
     /// Connections on which it was switched off and not on again.
     pub(crate) cleared: u64,
     /// The program that set the option, or if none did, the one that opened the connections.
-    pub(crate) program: Program,
+    pub(crate) program: CallingProgram,
     /// Time from the connection's beginning to the first call that switched the option on.
     pub(crate) after: Distribution,
     /// The longest time from switching on to switching off.
@@ -137,14 +137,14 @@ impl Calls {
         match call.request {
             Request::Listen(_) => {
                 let listener = self.listeners.entry(local).or_default();
-                listener.program = Program::from(&call.caller);
+                listener.program = CallingProgram::from(&call.caller);
                 // The kernel takes a negative backlog for a very large one.
                 let asked = call.number().map(|asked| asked & i64::from(u32::MAX));
                 listener.listened = asked.zip(call.after);
             }
             Request::Accept(accepted) => {
                 let listener = self.listeners.entry(local).or_default();
-                listener.program = Program::from(&call.caller);
+                listener.program = CallingProgram::from(&call.caller);
                 listener.accepted = Some(accepted);
             }
             _ => {}
@@ -191,7 +191,7 @@ impl CalledHistory {
         self.ends = socket.local.zip(socket.remote).or(self.ends);
         let begun = |accepted| Beginning {
             at: call.since(),
-            program: Program::from(&call.caller),
+            program: CallingProgram::from(&call.caller),
             accepted,
         };
         match &call.request {
@@ -218,7 +218,7 @@ impl CalledHistory {
 
     fn set(&mut self, option: SocketOption, value: i64, call: &SocketCall) {
         let setting = self.settings.entry(option).or_insert_with(|| Setting {
-            program: Program::from(&call.caller),
+            program: CallingProgram::from(&call.caller),
             first_on: None,
             on_since: None,
             longest_on: None,

@@ -48,7 +48,7 @@ pub struct RequestSpan {
     /// Number of times that the program wrote.
     pub writes: u32,
     /// The parts of the answer that Nagle's algorithm held back.
-    pub held: Held,
+    pub held: KernelHold,
     /// Times of the thread that read and answered the request; `None` if they were not observed, or
     /// if another thread answered.
     pub thread: Option<ThreadTimes>,
@@ -129,7 +129,7 @@ pub enum Stage {
 /// Bytes that were written but stayed unsent although windows had room: less than a segment, with
 /// data unacknowledged and `TCP_NODELAY` off (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct KernelHold {
     /// Number of such holds in this turn.
     pub times: u32,
     /// Number of these holds in which something arrived between the write and the sending.
@@ -290,7 +290,7 @@ mod tests {
             }),
             refused: None,
             writes: 2,
-            held: Held {
+            held: KernelHold {
                 times: 1,
                 after_arrival: 1,
                 total: Duration::from_micros(39_900),

@@ -50,7 +50,7 @@ pub enum Ends {
 
 /// The identity of one end of a connection, unique within a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum SocketIdentity {
     /// Protocol, own address and the peer's address.
     Ip(Protocol, Endpoint, Endpoint),
     /// Inode of the socket.
@@ -337,20 +337,20 @@ impl Ends {
 
 impl LiveSocket {
     /// Returns the identity of the socket's own end.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SocketIdentity {
         match self.ends {
-            Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
-            Ends::Unix { inode, .. } => Place::Unix(inode),
+            Ends::Ip { local, remote } => SocketIdentity::Ip(self.protocol, local, remote),
+            Ends::Unix { inode, .. } => SocketIdentity::Unix(inode),
         }
     }
 
     /// Returns the identity of the peer's end; `None` if the socket is not an end of a connection.
-    pub fn peer_place(&self) -> Option<Place> {
+    pub fn peer_place(&self) -> Option<SocketIdentity> {
         match self.ends {
             Ends::Ip { local, remote } => {
-                (remote.port != 0).then_some(Place::Ip(self.protocol, remote, local))
+                (remote.port != 0).then_some(SocketIdentity::Ip(self.protocol, remote, local))
             }
-            Ends::Unix { peer, .. } => peer.map(Place::Unix),
+            Ends::Unix { peer, .. } => peer.map(SocketIdentity::Unix),
         }
     }
 

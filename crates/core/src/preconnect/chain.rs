@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::lookup::Place;
+use super::lookup::MessageSighting;
 use crate::observed::event::PointId;
 use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
@@ -52,7 +52,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Processes a query or an answer.
-    pub(super) fn observe_message(&mut self, message: Message, place: Place) {
+    pub(super) fn observe_message(&mut self, message: Message, place: MessageSighting) {
         if message.is_answer {
             // The answer may be to any host's query for the name, so all of them count as answered.
             self.open

@@ -51,11 +51,11 @@ struct Attempt {
 
 /// Unanswered attempts at IPv6 addresses, by flow.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub(crate) struct UnansweredAttempts {
     open: BTreeMap<(PointId, FlowKey), Attempt>,
 }
 
-impl Attempts {
+impl UnansweredAttempts {
     /// Returns false if this SYN is a retransmission of an attempt at an IPv6 address.
     pub(crate) fn is_first(&mut self, syn: &Segment) -> bool {
         match self.open.get_mut(&(syn.point, syn.flow)) {

@@ -8,9 +8,9 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use open::Open;
+use open::OpenLookup;
 use resolver::Resolvers;
-pub(crate) use resolver::{Kind as ResolvedKind, Resolved};
+pub(crate) use resolver::{Resolved, ResolvedKind};
 
 use super::Search;
 use crate::observed::event::PointId;
@@ -41,7 +41,7 @@ const NEXT_ADDRESS: Duration = Duration::from_secs(135);
 
 /// Time and place at which a message was seen, and its source and destination.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct MessageSighting {
     pub(super) at: Timestamp,
     pub(super) number: u64,
     pub(super) point: PointId,
@@ -66,7 +66,7 @@ pub(crate) struct Lookup {
     /// The longest time from the last retry of a query to its answer.
     pub(crate) answered_after_retry: Duration,
     /// The queries that had to be retried.
-    pub(crate) lost: Lost,
+    pub(crate) lost: LostQueries,
     /// Number of names that were queried.
     pub(crate) names: u32,
     /// The time spent on other names that do not exist, before the first query for the name.
@@ -84,7 +84,7 @@ pub(crate) struct Lookup {
 
 /// The queries of a lookup that were lost and had to be retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lost {
+pub(crate) enum LostQueries {
     /// No query.
     #[default]
     Nothing,
@@ -96,7 +96,7 @@ pub(crate) enum Lost {
 
 /// Lookups of a capture, with or without a connection after them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct SeenLookups {
     /// The number of lookups.
     pub(crate) count: u64,
     /// True if any answer was seen. Missing answers would then also have been captured.
@@ -135,7 +135,7 @@ pub(super) struct Found {
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
     /// Lookups by number; the oldest has the lowest number.
-    list: BTreeMap<u64, Open>,
+    list: BTreeMap<u64, OpenLookup>,
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     next: u64,
@@ -150,7 +150,12 @@ pub(super) struct Lookups {
 impl Lookups {
     /// Processes a query; `searched` is the resolution of a hardware address for which it may have
     /// waited.
-    pub(super) fn query(&mut self, message: &Message, place: Place, searched: Option<Search>) {
+    pub(super) fn query(
+        &mut self,
+        message: &Message,
+        place: MessageSighting,
+        searched: Option<Search>,
+    ) {
         let key = (place.point, place.source.addr);
         let ids: Vec<u64> = self
             .of_client
@@ -160,8 +165,8 @@ impl Lookups {
             .copied()
             .collect();
         // The criteria by which a query belongs to a lookup, the most reliable first.
-        let signs: [fn(&mut Open, &Message, Place) -> bool; 2] =
-            [Open::take_repetition, Open::take_companion];
+        let signs: [fn(&mut OpenLookup, &Message, MessageSighting) -> bool; 2] =
+            [OpenLookup::take_repetition, OpenLookup::take_companion];
         if signs
             .iter()
             .any(|sign| self.is_of_any(&ids, *sign, message, place))
@@ -169,21 +174,21 @@ impl Lookups {
             return;
         }
         let is_alien = self.asks_one_more(&ids, place.destination.addr);
-        if !is_alien && self.is_of_any(&ids, Open::take_late_repetition, message, place)
-            || self.is_of_any(&ids, Open::take_next_name, message, place)
+        if !is_alien && self.is_of_any(&ids, OpenLookup::take_late_repetition, message, place)
+            || self.is_of_any(&ids, OpenLookup::take_next_name, message, place)
         {
             return;
         }
-        self.begin(key, Open::new(message, place, searched));
+        self.begin(key, OpenLookup::new(message, place, searched));
     }
 
     /// Returns true if a query belongs to any of these lookups by the criterion `sign`.
     fn is_of_any(
         &mut self,
         ids: &[u64],
-        sign: fn(&mut Open, &Message, Place) -> bool,
+        sign: fn(&mut OpenLookup, &Message, MessageSighting) -> bool,
         message: &Message,
-        place: Place,
+        place: MessageSighting,
     ) -> bool {
         ids.iter().any(|id| {
             let open = self.list.get_mut(id);
@@ -195,12 +200,12 @@ impl Lookups {
     /// a host can have. A query to it is then not a retry.
     fn asks_one_more(&self, ids: &[u64], resolver: IpAddr) -> bool {
         let open = ids.iter().filter_map(|id| self.list.get(id));
-        let asked: BTreeSet<IpAddr> = open.flat_map(Open::asked).collect();
+        let asked: BTreeSet<IpAddr> = open.flat_map(OpenLookup::asked).collect();
         asked.len() >= MAX_OF_HOST && !asked.contains(&resolver)
     }
 
     /// Processes an answer.
-    pub(super) fn answer(&mut self, message: &Message, place: Place) {
+    pub(super) fn answer(&mut self, message: &Message, place: MessageSighting) {
         let key = (place.point, place.destination.addr);
         // Ids are reused, so the answer belongs to the latest lookup with its id.
         for id in self.of_client.get(&key).into_iter().flatten().rev() {
@@ -227,9 +232,9 @@ impl Lookups {
     }
 
     /// Returns the totals of all lookups so far.
-    pub(super) fn asked(&self) -> Asked {
-        let open = self.list.values().filter_map(Open::unanswered);
-        Asked {
+    pub(super) fn asked(&self) -> SeenLookups {
+        let open = self.list.values().filter_map(OpenLookup::unanswered);
+        SeenLookups {
             count: self.next,
             is_answered: !self.resolvers.is_empty(),
             unanswered: self.given_up.iter().cloned().chain(open).collect(),
@@ -239,7 +244,7 @@ impl Lookups {
 
     /// Returns true if more resolvers are queried than one host can have.
     pub(super) fn asks_anybody(&self) -> bool {
-        let open = self.list.values().flat_map(Open::asked);
+        let open = self.list.values().flat_map(OpenLookup::asked);
         self.done
             .resolvers()
             .chain(open)
@@ -291,7 +296,7 @@ impl Lookups {
         None
     }
 
-    fn begin(&mut self, key: (PointId, IpAddr), open: Open) {
+    fn begin(&mut self, key: (PointId, IpAddr), open: OpenLookup) {
         if self.list.len() >= MAX_LOOKUPS
             && let Some((id, open)) = self.list.pop_first()
         {
@@ -312,7 +317,7 @@ impl Lookups {
     }
 
     /// Removes a lookup from the indexes; it is already removed from the list.
-    fn forget(&mut self, id: u64, open: &Open) {
+    fn forget(&mut self, id: u64, open: &OpenLookup) {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
         }

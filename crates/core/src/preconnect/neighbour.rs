@@ -90,14 +90,14 @@ pub(crate) struct Searches {
 ///
 /// ARP requests are broadcast and reach every point of a link. Replies are unicast and do not.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct HeardHosts {
     hosts: HashSet<(u128, u32), FixedState>,
     /// The latest two entries. Most packets go back and forth between two hosts, so this saves
     /// lookups in `hosts`.
     last: [Option<(PointId, IpAddr)>; 2],
 }
 
-impl Heard {
+impl HeardHosts {
     /// Records a packet to `host`.
     pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
         if self.last.contains(&Some((point, host))) {
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_goes_to_all_tells_nobody() {
-        let mut heard = Heard::default();
+        let mut heard = HeardHosts::default();
         heard.packet_to(POINT, host(255));
         heard.packet_to(POINT, [224, 0, 0, 1].into());
         assert!(!heard.is_told(POINT, host(255)));

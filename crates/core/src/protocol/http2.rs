@@ -12,7 +12,7 @@ pub(crate) use grpc::{GrpcMessages, status_name};
 pub(crate) use hpack::{Fields, StreamType};
 
 use super::{Step, skip};
-use hpack::Decoder;
+use hpack::HpackDecoder;
 
 /// The preface, the first bytes that a client sends (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -45,14 +45,14 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The header of a frame is complete; it began [`HEADER`] bytes earlier.
-    Began(Frame),
+    Began(FrameHeader),
     /// The last byte of a frame arrived. Contains the frame's meaning.
-    Ended(Frame, Meaning),
+    Ended(FrameHeader, Meaning),
 }
 
 /// A frame's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct FrameHeader {
     pub(crate) length: u32,
     kind: u8,
     flags: u8,
@@ -93,7 +93,7 @@ pub(crate) struct GoAway {
     pub(crate) code: u32,
 }
 
-impl Frame {
+impl FrameHeader {
     pub(crate) fn is_data(&self) -> bool {
         self.kind == DATA
     }
@@ -167,7 +167,7 @@ pub(crate) fn begins_preface(bytes: &[u8]) -> bool {
 pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
     bytes
         .first_chunk()
-        .is_some_and(|header| Frame::parse(header).is_plausible())
+        .is_some_and(|header| FrameHeader::parse(header).is_plausible())
 }
 
 /// Returns true if `bytes`, the payload of a whole segment, are frames of a client, and not data
@@ -178,7 +178,7 @@ pub(crate) fn are_frames(bytes: &[u8]) -> bool {
         let Some((header, after)) = rest.split_first_chunk() else {
             return false;
         };
-        let frame = Frame::parse(header);
+        let frame = FrameHeader::parse(header);
         if !frame.is_plausible() || !frame.is_of_client() {
             return false;
         }
@@ -203,8 +203,8 @@ pub(crate) struct Frames {
     section: Vec<u8>,
     /// True if a part of that section is missing.
     is_section_torn: bool,
-    opened: Option<Frame>,
-    decoder: Decoder,
+    opened: Option<FrameHeader>,
+    decoder: HpackDecoder,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ enum State {
     /// In the preface; contains the number of its bytes that have arrived.
     Preface(usize),
     Header(usize),
-    Body(Frame, u32),
+    Body(FrameHeader, u32),
     Lost,
 }
 
@@ -316,7 +316,7 @@ impl Frames {
             self.state = State::Header(have + count);
             return None;
         }
-        let frame = Frame::parse(&self.header);
+        let frame = FrameHeader::parse(&self.header);
         // Unknown types are ignored (RFC 9113 §4.1). A length above 1 MiB shows that this is not a
         // frame.
         if frame.length > 1 << 20 {
@@ -328,7 +328,13 @@ impl Frames {
         Some(Step::Http2(Event::Began(frame)))
     }
 
-    fn read_body(&mut self, frame: Frame, left: u32, bytes: &mut &[u8], missing: &mut u64) -> u32 {
+    fn read_body(
+        &mut self,
+        frame: FrameHeader,
+        left: u32,
+        bytes: &mut &[u8],
+        missing: &mut u64,
+    ) -> u32 {
         let captured = (left as usize).min(bytes.len());
         if frame.is_data() {
             let wanted = grpc::PREFIX.saturating_sub(self.body.len()).min(captured);
@@ -346,7 +352,7 @@ impl Frames {
         skip(u64::from(left), bytes, missing) as u32
     }
 
-    fn finish(&mut self, frame: Frame) -> (Frame, Meaning) {
+    fn finish(&mut self, frame: FrameHeader) -> (FrameHeader, Meaning) {
         let body = core::mem::take(&mut self.body);
         let meaning = match frame.kind {
             DATA => Meaning::Data(body.first_chunk().copied()),
@@ -367,7 +373,7 @@ impl Frames {
     }
 
     /// Processes a frame that contains a field section or a part of one.
-    fn section(&mut self, frame: Frame, body: &[u8]) -> (Frame, Meaning) {
+    fn section(&mut self, frame: FrameHeader, body: &[u8]) -> (FrameHeader, Meaning) {
         if frame.kind != CONTINUATION {
             self.section.clear();
             self.is_section_torn = false;
@@ -399,7 +405,7 @@ impl Frames {
 }
 
 /// Returns the field section in a frame's body, without padding and priority (RFC 9113 §6.2, §6.6).
-fn fragment(frame: Frame, body: &[u8]) -> Option<&[u8]> {
+fn fragment(frame: FrameHeader, body: &[u8]) -> Option<&[u8]> {
     if frame.kind == CONTINUATION {
         return Some(body);
     }

@@ -20,7 +20,7 @@ use core::time::Duration;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-pub(crate) use flow::{Flow, Sent};
+pub(crate) use flow::{QuicFlow, Sent};
 
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
@@ -36,7 +36,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// QUIC flows in progress.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    open: HashMap<(PointId, FlowKey), Box<Flow>, SeedableRandomState>,
+    open: HashMap<(PointId, FlowKey), Box<QuicFlow>, SeedableRandomState>,
     begun_since_sweep: usize,
 }
 
@@ -55,14 +55,14 @@ impl Flows {
         datagram: &Datagram,
         payload: &[u8],
         stream: Option<u32>,
-        closed: &mut Vec<Box<Flow>>,
+        closed: &mut Vec<Box<QuicFlow>>,
     ) {
         let key = (datagram.point, datagram.flow);
         if let Some(flow) = self.open.get_mut(&key) {
             flow.observe_datagram(datagram, payload);
             return;
         }
-        if let Some(flow) = Flow::begin(datagram, payload, stream) {
+        if let Some(flow) = QuicFlow::begin(datagram, payload, stream) {
             self.begun_since_sweep += 1;
             if self.open.len() >= MAX_FLOWS {
                 self.sweep(datagram.at, closed);
@@ -74,21 +74,21 @@ impl Flows {
     }
 
     /// Returns all remaining flows, in the order in which they began.
-    pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
-        let mut rest: Vec<Box<Flow>> = self.open.drain().map(|(_, flow)| flow).collect();
+    pub(crate) fn finish(&mut self) -> Vec<Box<QuicFlow>> {
+        let mut rest: Vec<Box<QuicFlow>> = self.open.drain().map(|(_, flow)| flow).collect();
         rest.sort_by_key(|flow| (flow.first, flow.point, flow.packets.first));
         rest
     }
 
     /// Drops idle flows. This happens only after an eighth of all flows has begun, with or without
     /// room, so that the cost per flow is small.
-    fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
+    fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<QuicFlow>>) {
         if self.begun_since_sweep < MAX_FLOWS / 8 {
             return;
         }
         self.begun_since_sweep = 0;
         let idle = self.open.extract_if(|_, flow| now.since(flow.last) > IDLE);
-        let mut idle: Vec<Box<Flow>> = idle.map(|(_, flow)| flow).collect();
+        let mut idle: Vec<Box<QuicFlow>> = idle.map(|(_, flow)| flow).collect();
         idle.sort_by_key(|flow| (flow.first, flow.point, flow.packets.first));
         closed.append(&mut idle);
     }

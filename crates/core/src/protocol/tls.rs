@@ -36,7 +36,7 @@ pub(crate) enum Event {
     /// The header of a record is complete; it began [`HEADER`] bytes earlier.
     Began(Content, u16),
     /// A handshake message in clear text is complete.
-    Message(Message),
+    Message(HandshakeMessage),
     /// An alert in clear text, with its description (RFC 8446 §6).
     Alert(u8),
     /// The last byte of a record arrived.
@@ -45,7 +45,7 @@ pub(crate) enum Event {
 
 /// A handshake message in clear text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct HandshakeMessage {
     /// Type of the message (RFC 8446 §4, RFC 5246 §7.4).
     pub(crate) kind: u8,
     pub(crate) length: u32,
@@ -265,7 +265,7 @@ impl Clear {
     }
 
     /// Consumes bytes up to the message's end.
-    fn read(&mut self, bytes: &mut &[u8]) -> Option<Message> {
+    fn read(&mut self, bytes: &mut &[u8]) -> Option<HandshakeMessage> {
         while self.have < 4 {
             let (&byte, rest) = bytes.split_first()?;
             *bytes = rest;
@@ -287,7 +287,7 @@ impl Clear {
     }
 
     /// Skips `count` bytes that were not captured; returns the message if it ends with them.
-    fn miss(&mut self, count: u32) -> Option<Message> {
+    fn miss(&mut self, count: u32) -> Option<HandshakeMessage> {
         if count == 0 {
             return None;
         }
@@ -296,7 +296,7 @@ impl Clear {
         self.finish()
     }
 
-    fn finish(&mut self) -> Option<Message> {
+    fn finish(&mut self) -> Option<HandshakeMessage> {
         if self.have < 4 || self.left > 0 {
             return None;
         }
@@ -306,7 +306,7 @@ impl Clear {
         } else {
             Hello::parse(whole.kind(), &whole.body).map(Box::new)
         };
-        Some(Message {
+        Some(HandshakeMessage {
             kind: whole.kind(),
             length: whole.length(),
             hello,

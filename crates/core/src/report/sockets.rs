@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Tally;
+use super::CountOf;
 use crate::observed::sockets::{Buffers, Holder, LiveOptions, Protocol, TcpInfo, Timer};
 
 /// The latest sample of a socket of this host.
@@ -49,10 +49,10 @@ pub struct LiveSocket {
     /// The socket options; `None` where they could not be read.
     pub options: Option<LiveOptions>,
     /// Samples in which this host's stack held bytes of the socket back, out of all samples.
-    pub holding: Tally,
+    pub holding: CountOf,
     /// Samples in which a listener's accept queue, a UDP socket's receive buffer or a Unix socket's
     /// send buffer was full, out of all samples.
-    pub full: Tally,
+    pub full: CountOf,
     /// Packets dropped at the socket (for a listener, connection attempts) from the first sample to
     /// the last; `None` with a single sample or where the kernel does not count drops.
     pub dropped: Option<u32>,
@@ -62,7 +62,8 @@ pub struct LiveSocket {
 
 /// A kernel setting, and its observed effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Limit {
+#[schemars(rename = "Limit")]
+pub struct KernelLimit {
     /// The name used by `sysctl`, `net.core.somaxconn`.
     pub name: String,
     /// The value, or several separated by a space.

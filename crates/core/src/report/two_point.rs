@@ -26,7 +26,7 @@ pub struct Joined {
     pub ways: Vec<Way>,
     /// The time of the exchanges by place, along the chain of packets that each response depended
     /// on; empty where there were no exchanges.
-    pub places: Vec<Place>,
+    pub places: Vec<WayPlace>,
 }
 
 /// The relation of the server capture's clock to the client capture's clock.
@@ -62,7 +62,8 @@ pub struct Way {
 
 /// A place where time passes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+#[schemars(rename = "Place")]
+pub struct WayPlace {
     /// The place: `client-host`, `client-to-server-path`, `server-host`, `server-to-client-path`,
     /// or `unknown`.
     pub place: String,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Figures, Stage, Tally};
+use super::{CountOf, Figures, Stage};
 use crate::exchange::wait::WaitKind;
 
 /// The results of watching the kernel.
@@ -68,7 +68,7 @@ pub struct WatchedService {
     pub asked: Vec<AskedService>,
     /// Number of times that Nagle's algorithm released data after something had arrived, out of all
     /// times that it held data back.
-    pub released_by_arrival: Tally,
+    pub released_by_arrival: CountOf,
     /// The requests that were measured by the kernel and also by another source, joined; `None`
     /// where there was no other source, or no request could be matched.
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct WatchedService {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinedTurns {
     /// Requests joined, out of those that the other source measured while the kernel was watched.
-    pub exchanges: Tally,
+    pub exchanges: CountOf,
     /// The server's own time by packets, split by the kernel's stages.
     pub waits: Vec<WaitSplit>,
     /// Requests for which packets show more server time than the host took in total, by more than
@@ -111,7 +111,7 @@ pub struct WaitSplit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disagreement {
     /// Requests that disagree, of those that were joined.
-    pub exchanges: Tally,
+    pub exchanges: CountOf,
     /// The size of the disagreement.
     pub time_ns: Figures,
 }

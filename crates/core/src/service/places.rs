@@ -10,14 +10,14 @@ use crate::stats::histogram::Distribution;
 
 /// The places where an exchange can spend its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum TimePlace {
     Server,
     Client,
     Path,
     Unknown,
 }
 
-impl Place {
+impl TimePlace {
     pub(crate) const ALL: [Self; 4] = [Self::Server, Self::Client, Self::Path, Self::Unknown];
 
     /// Returns the place of a wait. A full congestion window makes its sender wait for
@@ -37,13 +37,13 @@ impl Place {
 /// Exchanges that spent no time in a place are not in its distribution.
 #[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Places {
-    times: [Distribution; Place::ALL.len()],
+    times: [Distribution; TimePlace::ALL.len()],
 }
 
 impl Places {
     /// Adds the waits of one exchange.
     pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
-        let mut sums = [0_u64; Place::ALL.len()];
+        let mut sums = [0_u64; TimePlace::ALL.len()];
         let spared = exchange
             .sending
             .deliveries
@@ -61,11 +61,11 @@ impl Places {
                 WaitKind::CongestionWindow => beyond(&mut spared, wait),
                 _ => wait.nanos(),
             };
-            if let Some(sum) = sums.get_mut(Place::of(wait.kind, wait.owner) as usize) {
+            if let Some(sum) = sums.get_mut(TimePlace::of(wait.kind, wait.owner) as usize) {
                 *sum = sum.saturating_add(time);
             }
         }
-        for (place, sum) in Place::ALL.into_iter().zip(sums) {
+        for (place, sum) in TimePlace::ALL.into_iter().zip(sums) {
             if sum > 0 {
                 self.note(place, Duration::from_nanos(sum));
             }
@@ -73,19 +73,19 @@ impl Places {
     }
 
     /// Records the time of one exchange in a place.
-    pub(crate) fn note(&mut self, place: Place, time: Duration) {
+    pub(crate) fn note(&mut self, place: TimePlace, time: Duration) {
         if let Some(times) = self.times.get_mut(place as usize) {
             times.record(time);
         }
     }
 
-    pub(crate) fn of(&self, place: Place) -> &Distribution {
+    pub(crate) fn of(&self, place: TimePlace) -> &Distribution {
         let [server, client, path, unknown] = &self.times;
         match place {
-            Place::Server => server,
-            Place::Client => client,
-            Place::Path => path,
-            Place::Unknown => unknown,
+            TimePlace::Server => server,
+            TimePlace::Client => client,
+            TimePlace::Path => path,
+            TimePlace::Unknown => unknown,
         }
     }
 }

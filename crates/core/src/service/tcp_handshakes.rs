@@ -77,7 +77,7 @@ struct Try {
 
 /// The reason that SYNs of a service are retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum WhyRepeated {
     /// The SYNs or their answers are lost.
     Loss,
     /// The table of half-open connections is full: SYNs are ignored while this many handshakes are
@@ -162,7 +162,7 @@ impl Handshakes {
 
     /// Returns the reason that SYNs are retransmitted; `overflows` is the number of connections that
     /// found an accept queue of the server's host full.
-    pub(crate) fn why(&self, ledger: &Ledger, overflows: u64) -> Why {
+    pub(crate) fn why(&self, ledger: &Ledger, overflows: u64) -> WhyRepeated {
         // Sorting many SYNs is only worthwhile if some were ignored.
         let ignored = self
             .tries
@@ -183,17 +183,17 @@ impl Handshakes {
             .max(ledger.losses.later);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
-            Why::Flood
+            WhyRepeated::Flood
         } else if (self.unread >= UNREAD || self.waited_for > 0)
             && losses * LOSS_RATIO <= self.unread
             || (ignored > 0 && are_overflows(ignored as u64, overflows))
             || self.follows_standstill(&tries, ledger)
         {
-            Why::AcceptQueue
+            WhyRepeated::AcceptQueue
         } else if let Some(room) = room(&tries) {
-            Why::SynQueue { room }
+            WhyRepeated::SynQueue { room }
         } else {
-            Why::Loss
+            WhyRepeated::Loss
         }
     }
 

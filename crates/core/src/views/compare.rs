@@ -17,11 +17,11 @@ mod prediction;
 mod remarks;
 
 pub use change::{Judgement, LatencyChange, LatencyFigure, QuantityChange};
-pub use load::Side;
+pub use load::RunFigures;
 pub use mechanism::{Fate, FindingChange, Lever, LeverPlace, Mechanism};
 pub use prediction::{PredictedFigure, PredictionCheck};
 
-use crate::conclude::bootstrap::{self, Estimate, Sample};
+use crate::conclude::bootstrap::{self, Estimate, RunClusters};
 use crate::conclude::generator::SplitMix64;
 
 /// Version of the comparison's schema.
@@ -39,9 +39,9 @@ pub struct Comparison {
     /// The verdict.
     pub outcome: Outcome,
     /// The run before.
-    pub before: Side,
+    pub before: RunFigures,
     /// The run after.
-    pub after: Side,
+    pub after: RunFigures,
     /// True if both runs had the same rate, within a tenth.
     pub is_equal_rate: bool,
     /// The method of the intervals. `None` if the reports contain too few clusters; figures are
@@ -131,15 +131,15 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
 
 /// Both runs, and the figures of their resamples.
 struct Resampled {
-    before: Sample,
-    after: Sample,
+    before: RunClusters,
+    after: RunClusters,
     before_estimates: Vec<Estimate>,
     after_estimates: Vec<Estimate>,
 }
 
 impl Resampled {
     fn new(before: &Report, after: &Report, resamples: usize) -> Option<Self> {
-        let sample = |report: &Report| Sample::new(&report.details.as_ref()?.clusters);
+        let sample = |report: &Report| RunClusters::new(&report.details.as_ref()?.clusters);
         let (before, after) = (sample(before)?, sample(after)?);
         let mut generator = SplitMix64::new(SEED);
         Some(Self {
@@ -183,7 +183,11 @@ impl Resampled {
 ///
 /// In a closed loop, a faster service gets more load, which lengthens its tail. A longer tail is
 /// therefore not worse while the mean is better.
-fn conclude(sides: &[Side; 2], latency: &[LatencyChange], rest: &[&QuantityChange]) -> Outcome {
+fn conclude(
+    sides: &[RunFigures; 2],
+    latency: &[LatencyChange],
+    rest: &[&QuantityChange],
+) -> Outcome {
     let [before, after] = sides;
     match (before.requests, after.requests) {
         (0, 0) => return Outcome::Undecided,

@@ -122,7 +122,7 @@ type Rank = Reverse<(u64, Reverse<(i64, u16, u64)>)>;
 #[derive(Debug)]
 enum Ended {
     Tcp(Watched),
-    Quic(Box<quic::Flow>),
+    Quic(Box<quic::QuicFlow>),
 }
 
 /// The connections collected so far.
@@ -207,7 +207,7 @@ impl Collected {
     }
 
     /// Records a QUIC connection that is no longer followed.
-    pub(crate) fn take_quic(&mut self, flow: Box<quic::Flow>) {
+    pub(crate) fn take_quic(&mut self, flow: Box<quic::QuicFlow>) {
         self.keep(Ended::Quic(flow));
     }
 
@@ -217,7 +217,7 @@ impl Collected {
         &mut self,
         datagram: &Datagram,
         payload: &[u8],
-    ) -> impl Iterator<Item = Box<quic::Flow>> + use<> {
+    ) -> impl Iterator<Item = Box<quic::QuicFlow>> + use<> {
         let mut closed = Vec::new();
         if self.is_wanted() {
             let [_, udp] = self.file(datagram.point);
@@ -324,7 +324,7 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
     }
 }
 
-fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
+fn of_quic(flow: &quic::QuicFlow, key: Key) -> u64 {
     let PerSide { client, server } = flow.sent;
     match key {
         Key::Packets => client.datagrams + server.datagrams,

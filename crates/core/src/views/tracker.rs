@@ -24,7 +24,7 @@ pub(super) struct Tracker {
 /// The effect of a segment on its connection. Positions count from the first sequence number seen of
 /// their direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct SegmentEffect {
     /// Position of the segment's first byte.
     pub(super) seq: u64,
     /// Position after the segment's last byte.
@@ -71,7 +71,7 @@ impl Tracker {
         is_open && base.is_some_and(|base| base != segment.seq)
     }
 
-    pub(super) fn observe_segment(&mut self, segment: &Segment) -> Step {
+    pub(super) fn observe_segment(&mut self, segment: &Segment) -> SegmentEffect {
         let window = self.window(segment);
         let (own, peer) = self.ways.both_mut(segment.direction);
         own.base.get_or_insert(segment.seq);
@@ -86,7 +86,7 @@ impl Tracker {
             round_trip = peer.acknowledge(acked, segment.at);
             positive(acked)
         });
-        Step {
+        SegmentEffect {
             seq: positive(start),
             end: positive(end),
             ack,
@@ -228,7 +228,7 @@ mod tests {
 
     /// Returns the steps of segments: true if the client sent it, its sequence number, its
     /// acknowledgement number, its payload, its time in ms and its IP identification.
-    fn steps(segments: &[(bool, u32, u32, u32, i64, u16)]) -> Vec<Step> {
+    fn steps(segments: &[(bool, u32, u32, u32, i64, u16)]) -> Vec<SegmentEffect> {
         let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
         let mut tracker = Tracker::default();
         let step = |&(is_client, seq, ack, payload_len, ms, id): &_| {

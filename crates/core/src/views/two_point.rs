@@ -20,10 +20,10 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
 
-use clock::Clock;
+use clock::FarClock;
 use matching::{Matched, Pairs};
 pub use place::ExchangeSpan;
-use sighting::{Flow, Sighting};
+use sighting::{SightedFlow, Sighting};
 
 /// Maximum number of packets per capture that are compared.
 const MAX_SIGHTINGS: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub struct Joining {
 /// The collected segments of one capture.
 #[derive(Debug)]
 struct View {
-    flows: Vec<Flow>,
+    flows: Vec<SightedFlow>,
     by_key: HashMap<crate::observed::flow::FlowKey, u32, SeedableRandomState>,
     sightings: Vec<Sighting>,
     is_partial: bool,
@@ -50,7 +50,7 @@ pub struct Recognised {
     views: [View; 2],
     pairs: Pairs,
     matched: Matched,
-    clock: Clock,
+    clock: FarClock,
     /// Index of the capture nearer to the clients.
     client: usize,
 }
@@ -89,7 +89,7 @@ impl Joining {
             return None;
         }
         let client = clock::nearer_to_clients(&self.views, &pairs)?;
-        let clock = Clock::estimate(&self.views, &pairs, client)?;
+        let clock = FarClock::estimate(&self.views, &pairs, client)?;
         let matched = Matched::new(&self.views, &pairs, client);
         Some(Recognised {
             views: self.views,
@@ -167,7 +167,7 @@ impl View {
         let next = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         let flow = *self.by_key.entry(segment.flow).or_insert(next);
         if flow == next {
-            self.flows.push(Flow::new(segment));
+            self.flows.push(SightedFlow::new(segment));
         }
         if let Some(known) = self.flows.get_mut(flow as usize) {
             let position = known.observe_segment(segment);
@@ -180,7 +180,7 @@ impl View {
         self.sightings.get(index as usize)
     }
 
-    fn flow(&self, index: u32) -> Option<&Flow> {
+    fn flow(&self, index: u32) -> Option<&SightedFlow> {
         self.flows.get(index as usize)
     }
 }

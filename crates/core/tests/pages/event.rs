@@ -11,7 +11,7 @@ use lagtrace_core::observed::event::{
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, Program, RequestSpan, ThreadTimes, Throttling, WatchTally,
+    Asked, Departure, KernelHold, Program, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
 use lagtrace_core::observed::load_level::ProcessorUse;
 use lagtrace_core::observed::syscall::{
@@ -640,7 +640,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }),
         refused: refused.map(|_| at),
         writes: 1,
-        held: Held::default(),
+        held: KernelHold::default(),
         thread: Some(thread),
         asked: asked.map(|time| Asked {
             whom: Some(Endpoint::new(behind, 5432)),

@@ -1,6 +1,6 @@
 //! Kernel settings that limit live sockets.
 
-use lagtrace_core::report::{Bearing, Limit, Report};
+use lagtrace_core::report::{Bearing, KernelLimit, Report};
 
 use super::page::{Page, Tone};
 
@@ -28,7 +28,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.paragraph(2, Tone::Dim, &rest.join(" · "));
 }
 
-fn words(limit: &Limit) -> String {
+fn words(limit: &KernelLimit) -> String {
     let text = limit.text.as_ref().map(|text| format!(": {text}"));
     format!("{} {}{}", limit.name, limit.value, text.unwrap_or_default())
 }

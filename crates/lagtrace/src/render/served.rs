@@ -130,7 +130,7 @@ fn words(kind: WaitKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use lagtrace_core::report::{Figures, Stage, Tally, Watch, WatchedService};
+    use lagtrace_core::report::{CountOf, Figures, Stage, Watch, WatchedService};
 
     use super::*;
     use crate::render::{Length, Style};
@@ -158,13 +158,13 @@ mod tests {
                 .into(),
         };
         let joined = JoinedTurns {
-            exchanges: Tally {
+            exchanges: CountOf {
                 count: 480,
                 of: 500,
             },
             waits: vec![wait],
             beyond: Disagreement {
-                exchanges: Tally {
+                exchanges: CountOf {
                     count: beyond,
                     of: 480,
                 },

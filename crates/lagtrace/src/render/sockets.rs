@@ -1,13 +1,13 @@
 //! Live sockets and their options.
 
-use lagtrace_core::report::{Report, SocketGroup, Tally};
+use lagtrace_core::report::{CountOf, Report, SocketGroup};
 
 use super::page::Page;
 use super::quantity;
 use super::table::{Align, Table, plain};
 
 /// A column of the table: the name of an option and its tally in a group.
-type Column = (&'static str, fn(&SocketGroup) -> Option<Tally>);
+type Column = (&'static str, fn(&SocketGroup) -> Option<CountOf>);
 
 const OPTIONS: [Column; 4] = [
     ("TCP_NODELAY", |group| group.nodelay),
@@ -46,7 +46,7 @@ fn owner(group: &SocketGroup) -> String {
     format!("{}{twin}", group.owner)
 }
 
-fn tally(tally: Option<Tally>) -> String {
+fn tally(tally: Option<CountOf>) -> String {
     tally.map_or_else(
         || "not read".to_owned(),
         |tally| {

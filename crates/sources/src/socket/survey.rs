@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::Note;
-use lagtrace_core::observed::sockets::{Holder, LiveOptions, LiveSocket, Place, Protocol};
+use lagtrace_core::observed::sockets::{Holder, LiveOptions, LiveSocket, Protocol, SocketIdentity};
 
 use super::cgroup::Membership;
 pub use super::choice::{Choice, End, Protocols};
@@ -99,7 +99,7 @@ impl Survey {
         self.find_holders(&found, &mut processes);
         self.choose(&mut found);
         let chosen = found.iter().map(|each| &each.socket);
-        let wanted: HashSet<Place> = chosen
+        let wanted: HashSet<SocketIdentity> = chosen
             .filter(|socket| socket.is_chosen)
             .filter_map(LiveSocket::peer_place)
             .collect();

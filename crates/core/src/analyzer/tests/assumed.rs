@@ -53,7 +53,10 @@ fn a_distance_that_no_kernel_shows_is_said_to_be_assumed() {
             is_assumed,
             "{is_whole} {is_acked}: {result:?} {caveats:?}"
         );
-        assert!(!is_assumed || result == OverallResult::NotJudged, "{result:?}");
+        assert!(
+            !is_assumed || result == OverallResult::NotJudged,
+            "{result:?}"
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use crate::claim::Claim;
 use crate::conclude::kernel_join::{self, weigh};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{LoadCluster, PhaseStart};
-use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
+use crate::observed::kernel_span::{KernelHold, RequestSpan, Stage, WatchTally};
 use crate::observed::load_level::{LevelSample, ProcessorUse};
 use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, OverallResult, Remark, Report, Verdict};
@@ -123,7 +123,7 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Req
         departure: None,
         refused: None,
         writes: 2,
-        held: Held {
+        held: KernelHold {
             times: u32::from(held > 0),
             after_arrival: u32::from(held > 0),
             total,

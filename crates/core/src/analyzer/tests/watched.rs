@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::observed::kernel_span::{Departure, Held, RequestSpan, ThreadTimes, WatchTally};
+use crate::observed::kernel_span::{Departure, KernelHold, RequestSpan, ThreadTimes, WatchTally};
 use crate::observed::passage::{BytePassage, PassagePoint};
 use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, Verdict};
@@ -101,7 +101,7 @@ fn turns(holds: u32) -> impl Iterator<Item = RequestSpan> {
             departure: None,
             refused: None,
             writes: 2,
-            held: Held {
+            held: KernelHold {
                 times: holds,
                 after_arrival: holds,
                 total: longest,

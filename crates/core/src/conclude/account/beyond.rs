@@ -10,14 +10,14 @@ use crate::claim::Claim;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, counted};
-use crate::service::Place;
+use crate::service::TimePlace;
 use crate::service::tally::Tally;
 
 /// Time outside the exchanges at one place, without the time that claims take.
 pub(super) struct Beyond {
     /// The late requests and their delays.
     tally: Tally,
-    place: Place,
+    place: TimePlace,
     /// The minimum round-trip time.
     least: Duration,
     /// The time that no claim takes, in nanoseconds.
@@ -32,7 +32,7 @@ impl Beyond {
     pub(super) fn all(case: &Case<'_>, claims: &[Claim]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
-        let tallies = [(Place::Path, late), (Place::Unknown, timers)];
+        let tallies = [(TimePlace::Path, late), (TimePlace::Unknown, timers)];
         let known = tallies
             .into_iter()
             .filter_map(|(p, tally)| Some((p, tally?)));
@@ -43,7 +43,7 @@ impl Beyond {
 
     /// Returns the time at one place, if it matters to the client. The costs of `claims` are
     /// subtracted.
-    fn of(place: Place, tally: Tally, case: &Case<'_>, claims: &[Claim]) -> Option<Self> {
+    fn of(place: TimePlace, tally: Tally, case: &Case<'_>, claims: &[Claim]) -> Option<Self> {
         let own = claims.iter().filter(|claim| claim.at == case.endpoint);
         // Claims on the server claim time within the exchanges.
         let claims = own.filter(|claim| claim.culprit != Owner::Server);
@@ -75,7 +75,7 @@ impl Beyond {
     pub(super) fn evidence(&self) -> Evidence {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
-            Place::Path => format!(
+            TimePlace::Path => format!(
                 "{}, or the ACKs of their responses, arrived {by} (median) later than the minimum \
                  round trip explains; the client's timestamps show that this time passed on the \
                  path",
@@ -94,7 +94,7 @@ impl Beyond {
             .median(&self.tally.saved)
     }
 
-    pub(super) fn is_in(&self, place: Option<Place>) -> bool {
+    pub(super) fn is_in(&self, place: Option<TimePlace>) -> bool {
         Some(self.place) == place
     }
 

@@ -18,7 +18,7 @@ use crate::registry::Id;
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Fix, Location, Remark, Shape, Verdict,
 };
-use crate::service::Place;
+use crate::service::TimePlace;
 
 /// Returns a claim for each place of a service whose unclaimed time matters. `whole` is the time
 /// of all services in nanoseconds. `claims` are the other claims; the time outside exchanges
@@ -58,18 +58,18 @@ fn lacks_processor(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>) -> bool {
     let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
     let count = booked.scaled(spot.count(&booked.service.ledger)).max(1);
     let each = Duration::from_nanos(unclaimed / count);
-    spot.place == Some(Place::Server) && served::lacks_processor(case, each)
+    spot.place == Some(TimePlace::Server) && served::lacks_processor(case, each)
 }
 
 /// Returns true if the time at a server is work of its program, as a remark says.
 fn is_work(spot: &Spot, case: &Case<'_>) -> bool {
-    spot.place == Some(Place::Server) && served::computes(case).is_some()
+    spot.place == Some(TimePlace::Server) && served::computes(case).is_some()
 }
 
 /// Returns true if it is not known whether anybody waited: neither end sent anything, and the
 /// protocol does not show which of them owed the other an answer.
 fn is_unowed(spot: &Spot, booked: &Booked<'_>) -> bool {
-    spot.place == Some(Place::Unknown) && booked.service.ledger.is_unread()
+    spot.place == Some(TimePlace::Unknown) && booked.service.ledger.is_unread()
 }
 
 /// Returns the remark on time of which it is not known whether anybody waited for it, if it matters.
@@ -172,7 +172,7 @@ fn claim(
         claim.evidence.push(within(spot, case, &bookings, count));
     }
     claim.evidence.extend(elsewhere(case, booked, spot));
-    if spot.place == Some(Place::Server) && case.has_packets {
+    if spot.place == Some(TimePlace::Server) && case.has_packets {
         claim.candidates = candidates::of_server(case);
     }
     if spot.place.is_some() {
@@ -217,16 +217,16 @@ fn summary(
         None => "connection",
     };
     let place = match (spot.place, spot.culprit) {
-        (Some(Place::Server), _) => "in the server",
-        (Some(Place::Client), _) => "in the client",
-        (Some(Place::Path), _) => "on the path between client and server",
-        (Some(Place::Unknown), _) => "at an unknown place",
+        (Some(TimePlace::Server), _) => "in the server",
+        (Some(TimePlace::Client), _) => "in the client",
+        (Some(TimePlace::Path), _) => "on the path between client and server",
+        (Some(TimePlace::Unknown), _) => "at an unknown place",
         (None, Owner::Resolver) => "in name resolution",
         (None, _) => "before the first request, during connection setup",
     };
     let how = shape.map(shape::words).unwrap_or_default();
     let caveat = match spot.place {
-        Some(Place::Server | Place::Client) => "; it may be necessary work",
+        Some(TimePlace::Server | TimePlace::Client) => "; it may be necessary work",
         _ => "",
     };
     format!(
@@ -272,12 +272,12 @@ fn in_words(spot: &Spot, kind: WaitKind) -> &'static str {
 
 /// Returns a remark on a wait for ACKs that are on the path, if the wait belongs to its sender.
 fn of_sender(booking: &Booking) -> &'static str {
-    match (Place::of(booking.kind, booking.owner), booking.owner) {
-        (Place::Path, Owner::Server) => {
+    match (TimePlace::of(booking.kind, booking.owner), booking.owner) {
+        (TimePlace::Path, Owner::Server) => {
             " (the server waits for ACKs that are on the path; tables by owner count this time as \
              the server's)"
         }
-        (Place::Path, Owner::Client) => {
+        (TimePlace::Path, Owner::Client) => {
             " (the client waits for ACKs that are on the path; tables by owner count this time as \
              the client's)"
         }
@@ -296,9 +296,9 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     let parts = others.filter_map(|other| {
         let all = sum(other.bookings(booked).into_iter(), |b| b.booked_ns);
         let name = match other.place {
-            Some(Place::Server) => "the server",
-            Some(Place::Client) => "the client",
-            Some(Place::Path) => "the path",
+            Some(TimePlace::Server) => "the server",
+            Some(TimePlace::Client) => "the client",
+            Some(TimePlace::Path) => "the path",
             _ => "no known place",
         };
         let mean = Duration::from_nanos(all / count);
@@ -317,29 +317,29 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     let (address, port) = (case.endpoint, case.endpoint.port);
     let command = |place: &str, command: String| evidence::fix(place, command);
     match (spot.place, spot.culprit) {
-        (Some(Place::Server), _) if served::is_asleep(case) => {
+        (Some(TimePlace::Server), _) if served::is_asleep(case) => {
             vec![command("server", served::SLEEPERS.to_owned())]
         }
-        (Some(Place::Server), _) if case.facts.turns.tally.is_some() => vec![command(
+        (Some(TimePlace::Server), _) if case.facts.turns.tally.is_some() => vec![command(
             "server",
             "`perf record -g -p PID`, the program's own trace, and its log of queries and upstream \
              calls"
                 .to_owned(),
         )],
-        (Some(Place::Server), _) => {
+        (Some(TimePlace::Server), _) => {
             vec![command(
                 "server",
                 format!("`sudo lagtrace watch -p {port} -d 30s`"),
             )]
         }
-        (Some(Place::Client), _) => vec![command(
+        (Some(TimePlace::Client), _) => vec![command(
             "client",
             format!(
                 "`sudo lagtrace capture -i any -d 30s tcp port {port}` and a trace of the \
                      program's calls"
             ),
         )],
-        (Some(Place::Path), _) => vec![command(
+        (Some(TimePlace::Path), _) => vec![command(
             "client",
             format!("`sudo lagtrace route {address} -c 100`"),
         )],
@@ -351,7 +351,7 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
             "client",
             format!("`sudo lagtrace probe {address} -c 100`"),
         )],
-        (Some(Place::Unknown), _) => vec![command(
+        (Some(TimePlace::Unknown), _) => vec![command(
             "both ends",
             format!(
                 "`sudo lagtrace capture -i any -w END.pcap tcp port {port}` at each end, then \

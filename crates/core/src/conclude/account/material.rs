@@ -7,7 +7,7 @@ use super::{Booked, sum};
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, REPEATS};
 use crate::exchange::wait::WaitKind;
 use crate::observed::time::nanos;
-use crate::service::{Ledger, Place};
+use crate::service::{Ledger, TimePlace};
 use crate::stats::histogram::Distribution;
 
 /// Minimum length of rare waits that matter although most requests have none. It is compared with
@@ -42,7 +42,7 @@ fn is_noticed(spot: &Spot, booked: &Booked<'_>, unclaimed: u64) -> bool {
     let count = booked.scaled(spot.count(ledger)).max(1);
     let is_stall = |place| weighted(ledger.places.of(place), least(spot, booked)) >= STALL;
     unclaimed / count >= nanos(NOTICED)
-        || (spot.place != Some(Place::Server)
+        || (spot.place != Some(TimePlace::Server)
             && unclaimed as f64 >= booked.total() as f64 * NOTICED_SHARE)
         || spot.place.is_some_and(is_stall)
 }
@@ -81,7 +81,7 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
 /// most of each round trip is outside the exchanges. Only the part within the exchanges is inherent
 /// here.
 fn least(spot: &Spot, booked: &Booked<'_>) -> Duration {
-    if spot.place != Some(Place::Path) {
+    if spot.place != Some(TimePlace::Path) {
         return Duration::ZERO;
     }
     let bookings = spot.bookings(booked).into_iter();
@@ -129,7 +129,7 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
 /// Returns the minimum round-trip time between the ends: from the handshakes or, without one, from
 /// the exchanges and the FINs.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
-    let of_exchange = ledger.places.of(Place::Path).min();
+    let of_exchange = ledger.places.of(TimePlace::Path).min();
     let least = || of_exchange.into_iter().chain(ledger.trips.fin).min();
     ledger.trips.handshake.or_else(least)
 }
@@ -153,9 +153,11 @@ mod tests {
         for request in 0..36 {
             let start = if request < 6 { slow_start } else { 0 };
             ledger.latency.all.record(ms(start + 1));
-            ledger.places.note(Place::Path, Duration::from_micros(7));
+            ledger
+                .places
+                .note(TimePlace::Path, Duration::from_micros(7));
         }
-        ledger.places.note(Place::Path, ms(stop));
+        ledger.places.note(TimePlace::Path, ms(stop));
         ledger.trips.handshake = Some(ms(25));
         ledger.slow_start = ms(6 * slow_start);
         let mut book =

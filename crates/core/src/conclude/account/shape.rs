@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::cause::Case;
 use crate::report::Shape;
 use crate::service::timeline::Moment;
-use crate::service::{Ledger, Place};
+use crate::service::{Ledger, TimePlace};
 use crate::stats::histogram::Distribution;
 
 /// Minimum number of requests for a shape.
@@ -28,7 +28,7 @@ const EVEN: f64 = 0.15;
 const PERIODS: usize = 4;
 
 /// Returns the shape of the unexplained time at `place`; `None` for fewer than [`LEAST`] requests.
-pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Shape> {
+pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: TimePlace) -> Option<Shape> {
     let count = ledger.latency.all.count();
     if count < LEAST as u64 {
         return None;
@@ -66,9 +66,9 @@ pub(super) fn words(shape: Shape) -> &'static str {
 
 /// Returns the time that a request spent at `place`: the server's think time, or the rest of the
 /// latency.
-fn time_of(moment: &Moment, place: Place) -> Duration {
+fn time_of(moment: &Moment, place: TimePlace) -> Duration {
     match place {
-        Place::Server => moment.think(),
+        TimePlace::Server => moment.think(),
         _ => moment.latency().saturating_sub(moment.think()),
     }
 }

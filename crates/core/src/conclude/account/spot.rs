@@ -3,7 +3,7 @@
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
 use crate::report::Booking;
-use crate::service::{Ledger, Place};
+use crate::service::{Ledger, TimePlace};
 
 use super::Booked;
 
@@ -12,29 +12,29 @@ pub(super) struct Spot {
     pub(super) id: Id,
     pub(super) culprit: Owner,
     /// The place within exchanges; `None` for connection setup, which is before the exchanges.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<TimePlace>,
 }
 
 pub(super) const SPOTS: [Spot; 6] = [
     Spot {
         id: Id::TimeInServer,
         culprit: Owner::Server,
-        place: Some(Place::Server),
+        place: Some(TimePlace::Server),
     },
     Spot {
         id: Id::TimeInClient,
         culprit: Owner::Client,
-        place: Some(Place::Client),
+        place: Some(TimePlace::Client),
     },
     Spot {
         id: Id::TimeOnPath,
         culprit: Owner::Path,
-        place: Some(Place::Path),
+        place: Some(TimePlace::Path),
     },
     Spot {
         id: Id::TimeUnknown,
         culprit: Owner::Unknown,
-        place: Some(Place::Unknown),
+        place: Some(TimePlace::Unknown),
     },
     Spot {
         id: Id::TimeInResolver,
@@ -56,7 +56,7 @@ impl Spot {
             (Some(place), _) => {
                 let bookings = account.exchanges.iter();
                 bookings
-                    .filter(|b| Place::of(b.kind, b.owner) == place)
+                    .filter(|b| TimePlace::of(b.kind, b.owner) == place)
                     .collect()
             }
             (None, Owner::Resolver) => account.setups.iter().filter(is_lookup).collect(),

@@ -10,7 +10,7 @@ use crate::report::{Account, Booking};
 
 /// The time of a layer's waits within exchanges, with the unexplained time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct LayerPart {
     /// Time that no change at the layer removes.
     inherent: u64,
     /// Time of the layer's own waits that is unexplained, or that findings of this layer claim.
@@ -30,7 +30,7 @@ pub(super) struct Part {
     whole_avoidable: u64,
 }
 
-impl Part {
+impl LayerPart {
     /// Returns the part of `accounts` that belongs to `layer`, whose waits are of these `kinds`.
     pub(super) fn of<'a>(
         accounts: impl Iterator<Item = &'a Account>,
@@ -157,7 +157,7 @@ mod tests {
 
     /// Returns the server's part of the account of ten requests. All times are in milliseconds: the
     /// think time, the times that causes claim of it, and the inherent time on the network.
-    fn part(thinking: u64, claims: &[(Id, u64)], transit: u64) -> Part {
+    fn part(thinking: u64, claims: &[(Id, u64)], transit: u64) -> LayerPart {
         let claimed: u64 = claims.iter().map(|(_, ms)| ms).sum();
         let claim = |&(cause, ms): &(Id, u64)| ClaimedTime {
             cause,
@@ -184,7 +184,7 @@ mod tests {
             exchanges: vec![thought, travel],
             ..Account::default()
         };
-        Part::of(
+        LayerPart::of(
             [&account].into_iter(),
             LayerId::Server,
             &[WaitKind::ServerThink],

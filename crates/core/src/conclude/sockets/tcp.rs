@@ -6,7 +6,7 @@ use super::{backlog, names, unread};
 use crate::cause::evidence::human;
 use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
-use crate::report::{Tally, counted};
+use crate::report::{CountOf, counted};
 
 /// A limit on sending is reported if it lasted for more than the time with unacknowledged data
 /// divided by this number.
@@ -99,7 +99,7 @@ fn refused(seen: &SeenSocket, listen_drops: Option<u64>) -> Option<String> {
 }
 
 /// Returns the remark on bytes that the socket's own stack holds back.
-fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
+fn held(socket: &LiveSocket, holding: CountOf) -> Option<String> {
     let tcp = socket.tcp?;
     let options = socket.options.unwrap_or_default();
     let bytes = tcp.notsent_bytes.unwrap_or_default();

@@ -1,14 +1,14 @@
 //! The kind of packet filter, by the TCP flags that it lets pass.
 
 use super::told;
-use crate::facts::{ProbeKey, Sweep};
+use crate::facts::{ProbeKey, SweptProbes};
 use crate::observed::event::{ProbeAnswer, ProbeStep};
 use crate::observed::segment::TcpFlags;
 use crate::report::Remark;
 
 /// Returns the remark on the filter in front of the port, by the flags that it lets pass (RFC 9293
 /// §3.10.7).
-pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
+pub(super) fn remark(key: &ProbeKey, sweep: &SweptProbes) -> Option<Remark> {
     let usual = |flags: TcpFlags| sweep.steps.get(&ProbeStep::Flags(flags.0))?.usual();
     let (id, text) = match (usual(TcpFlags::SYN)?, usual(TcpFlags::ACK)?) {
         (ProbeAnswer::Open, ProbeAnswer::Refused) => (

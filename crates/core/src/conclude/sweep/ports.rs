@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::told;
-use crate::facts::{ProbeKey, StepTally, Sweep};
+use crate::facts::{ProbeKey, StepTally, SweptProbes};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
@@ -19,7 +19,7 @@ const SLOWER_SHARE: f64 = 1.5;
 const EXCEPTION: usize = 2;
 /// Returns the remark on a faulty member. Routers choose the member by a hash of the ports (RFC
 /// 2992), so a fault of one member always affects the same ports.
-pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
+pub(super) fn remark(key: &ProbeKey, sweep: &SweptProbes) -> Option<Remark> {
     let tallies: Vec<(u16, &StepTally)> = sweep
         .steps
         .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::told;
-use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
+use crate::facts::{ProbeKey, StepTally, SweptProbes, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::{Remark, counted};
 
@@ -11,7 +11,7 @@ use crate::report::{Remark, counted};
 const LEAST_SILENT: u64 = 3;
 
 /// Returns the remark on the size above which no packets reach the target.
-pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
+pub(super) fn remark(key: &ProbeKey, sweep: &SweptProbes) -> Option<Remark> {
     let sizes: BTreeMap<u16, &StepTally> = sweep
         .steps
         .iter()

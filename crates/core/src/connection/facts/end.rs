@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Step;
-use super::flight::{FirstFlight, Piece};
+use super::flight::{FirstFlight, PassingPiece};
 use super::spell::Spell;
 use crate::attribution::LEAST_DELAYED_ACK;
 use crate::attribution::packet::Arrival;
@@ -39,7 +39,7 @@ pub(crate) struct End {
     last_data: Option<Timestamp>,
     /// The window field of the end's latest segment.
     last_window: Option<u16>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: SenderClock,
     /// The end's SYN, if it was seen.
     pub(crate) syn: Option<Syn>,
     pub(crate) ttl: Option<(u8, u8)>,
@@ -130,7 +130,7 @@ pub(crate) struct Syn {
 
 /// A sender's timestamp clock: its first and its latest reading.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct SenderClock {
     pub(crate) first: Option<(Timestamp, u32)>,
     pub(crate) last: Option<(Timestamp, u32)>,
 }
@@ -271,7 +271,7 @@ impl End {
             let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
             self.most_in_flight = self.most_in_flight.max(Some(in_flight));
         }
-        let piece = Piece {
+        let piece = PassingPiece {
             at: segment.at,
             span: data.span,
             is_small: data.is_small,

@@ -24,7 +24,7 @@ pub(super) struct FirstFlight {
 
 /// A passing piece of data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct PassingPiece {
     pub(super) at: Timestamp,
     pub(super) span: Span,
     /// True if the piece ends with a partial segment.
@@ -48,13 +48,13 @@ enum State {
 impl FirstFlight {
     /// Takes in a passing piece of data; `trip` is the whole round trip.
     #[inline]
-    pub(super) fn add_piece(&mut self, piece: Piece, trip: Option<Duration>) {
+    pub(super) fn add_piece(&mut self, piece: PassingPiece, trip: Option<Duration>) {
         if self.state == State::Growing {
             self.grow(piece, trip);
         }
     }
 
-    fn grow(&mut self, piece: Piece, trip: Option<Duration>) {
+    fn grow(&mut self, piece: PassingPiece, trip: Option<Duration>) {
         let at = piece.at;
         let Some(trip) = trip.filter(|&trip| trip >= LEAST_TRIP) else {
             self.state = State::Untold;
@@ -108,7 +108,7 @@ mod tests {
             let start = index as u64 * 1000;
             let end = start + 1000;
             let span = Span { start, end };
-            let piece = Piece {
+            let piece = PassingPiece {
                 at: Timestamp::from_nanos(ms * 1_000_000),
                 span,
                 is_small: small == Some(index),

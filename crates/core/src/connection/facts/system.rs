@@ -7,7 +7,7 @@
 use crate::observed::segment::INITIAL_TTLS;
 use core::time::Duration;
 
-use super::end::{Clock, End};
+use super::end::{End, SenderClock};
 
 /// The SYN options and the initial TTL of an operating system.
 struct Habit {
@@ -144,7 +144,7 @@ fn initial_ttl(ttl: u8) -> Option<u8> {
 }
 
 /// Returns the unit in which the timestamps count, from the first and the latest one.
-fn tick(clock: &Clock) -> Option<u64> {
+fn tick(clock: &SenderClock) -> Option<u64> {
     let ((first_at, first), (last_at, last)) = (clock.first?, clock.last?);
     let span = last_at.since(first_at);
     let ticks = last.wrapping_sub(first) as i32;
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
     use crate::observed::time::Timestamp;
 
-    fn clock(millis: i64, ticks: u32) -> Clock {
+    fn clock(millis: i64, ticks: u32) -> SenderClock {
         let begin = u32::MAX - 5;
-        Clock {
+        SenderClock {
             first: Some((Timestamp::from_nanos(0), begin)),
             last: Some((
                 Timestamp::from_nanos(millis * 1_000_000),
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(tick(&clock(2000, 200)), Some(10_000_000));
         assert_eq!(tick(&clock(20, 20)), None, "too short");
         assert_eq!(tick(&clock(2000, 1500)), None, "no tick that is used");
-        assert_eq!(tick(&Clock::default()), None);
+        assert_eq!(tick(&SenderClock::default()), None);
     }
 
     #[test]

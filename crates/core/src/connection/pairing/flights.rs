@@ -13,7 +13,7 @@ use crate::exchange::{PairingDoubts, PerSide, Recovery, Side};
 use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
 use crate::protocol::tls::{
-    CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
+    CERTIFICATE, CLIENT_HELLO, Content, HandshakeMessage, Hello, SERVER_HELLO, TLS_1_3,
 };
 
 /// Maximum number of flights remembered per handshake: TLS 1.3 has three with a HelloRetryRequest,
@@ -140,7 +140,7 @@ impl Flights {
         }
     }
 
-    pub(super) fn message(&mut self, message: Message) {
+    pub(super) fn message(&mut self, message: HandshakeMessage) {
         match message.kind {
             CLIENT_HELLO if self.client.is_none() => self.client = message.hello,
             SERVER_HELLO => {

@@ -11,7 +11,7 @@ use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
 use crate::exchange::{PerSide, Side};
 use crate::protocol::http::{RequestLine, Role, fingerprint};
-use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning, StreamType, are_frames};
+use crate::protocol::http2::{Event, Fields, FrameHeader, HEADER, Meaning, StreamType, are_frames};
 use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};
 
@@ -112,7 +112,7 @@ impl Pairing {
     fn frame_began(
         &mut self,
         by: Side,
-        frame: Frame,
+        frame: FrameHeader,
         start: u64,
         packet: &PacketKey,
         view: &View<'_>,
@@ -153,7 +153,7 @@ impl Pairing {
     fn frame_ended(
         &mut self,
         by: Side,
-        frame: Frame,
+        frame: FrameHeader,
         meaning: Meaning,
         offset: u64,
         packet: &PacketKey,
@@ -185,7 +185,7 @@ impl Pairing {
 
     /// Records the contents of a field section; returns true if the final one is still to come (RFC
     /// 9110 §15.2).
-    fn field_section(&mut self, by: Side, frame: Frame, fields: Option<Box<Fields>>) -> bool {
+    fn field_section(&mut self, by: Side, frame: FrameHeader, fields: Option<Box<Fields>>) -> bool {
         let Some(draft) = self.stream(frame.stream) else {
             return false;
         };
@@ -223,7 +223,7 @@ impl Pairing {
     }
 
     /// Records how far the stream's message has come.
-    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, packet: &PacketKey) {
+    fn message_went_on(&mut self, by: Side, frame: FrameHeader, offset: u64, packet: &PacketKey) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;
         };

@@ -10,12 +10,12 @@ use crate::observed::segment::Segment;
 const MOST: usize = 16;
 
 /// A segment with the captured part of its payload.
-pub(super) type Kept = (Segment, Box<[u8]>);
+pub(super) type KeptSegment = (Segment, Box<[u8]>);
 
 /// Segments that are held back, the first one first.
 #[derive(Debug)]
 pub(super) struct Doubtful {
-    pub(super) held: Vec<Kept>,
+    pub(super) held: Vec<KeptSegment>,
     /// The nanoseconds of the silence that did not pass by the clock of their sender.
     excess_ns: i64,
 }
@@ -24,17 +24,17 @@ pub(super) struct Doubtful {
 #[derive(Debug)]
 pub(super) enum Judgment {
     /// The segment follows these ones, which were held back.
-    Passes(Vec<Kept>),
+    Passes(Vec<KeptSegment>),
     /// The segment is held back.
     Held,
     /// The clock has jumped. These ones, and then the segment, are the first behind the jump.
-    Jumped(Jump, Vec<Kept>),
+    Jumped(Jump, Vec<KeptSegment>),
 }
 
 impl Doubtful {
     pub(super) fn held_bytes(&self) -> usize {
         let payloads = self.held.iter().map(|(_, payload)| payload.len());
-        self.held.capacity() * size_of::<Kept>() + payloads.sum::<usize>()
+        self.held.capacity() * size_of::<KeptSegment>() + payloads.sum::<usize>()
     }
 
     /// Judges a segment by its own time, and by those that were held back.

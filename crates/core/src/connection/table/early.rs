@@ -43,19 +43,19 @@ impl Early {
     }
 
     /// Returns the position of a segment that comes while these wait.
-    pub(super) fn place(&self, segment: &Segment) -> Place {
+    pub(super) fn place(&self, segment: &Segment) -> QueuePosition {
         let Some((first, _)) = self.segments.front() else {
-            return Place::After;
+            return QueuePosition::After;
         };
         let is_late = segment.at.since(first.at) > APART || segment.at < first.at;
         if is_late || self.segments.len() >= MOST {
-            Place::After
+            QueuePosition::After
         } else if segment.direction == first.direction {
-            Place::Among
+            QueuePosition::Among
         } else if self.is_answered_by(segment) || !is_answer(first, segment) {
-            Place::After
+            QueuePosition::After
         } else {
-            Place::Before
+            QueuePosition::Before
         }
     }
 
@@ -99,7 +99,7 @@ impl Early {
 
 /// The position of a segment relative to those that came too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum QueuePosition {
     Before,
     Among,
     After,

@@ -2,7 +2,7 @@
 
 use super::copies::Copies;
 use super::doubtful::{Doubtful, Judgment};
-use super::early::{Early, Place};
+use super::early::{Early, QueuePosition};
 use crate::connection::{Closed, Connection, Parting};
 use crate::observed::flow::PerDirection;
 use crate::observed::segment::{Segment, TcpFlags};
@@ -101,8 +101,8 @@ impl Open {
             return;
         };
         match early.place(segment) {
-            Place::Among => early.push(segment, payload),
-            Place::Before => {
+            QueuePosition::Among => early.push(segment, payload),
+            QueuePosition::Before => {
                 early.let_pass(segment);
                 if segment.flags.contains(TcpFlags::SYN) {
                     self.connection.begins_with(segment);
@@ -110,7 +110,7 @@ impl Open {
                 self.connection.observe_segment(segment, payload, closed);
                 self.release(false, closed);
             }
-            Place::After => {
+            QueuePosition::After => {
                 self.release(true, closed);
                 self.take_or_hold(segment, payload, closed);
             }

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use super::{Lookup, Lost, Place, Unanswered};
+use super::{Lookup, LostQueries, MessageSighting, Unanswered};
 use crate::observed::event::PointId;
 use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
@@ -39,7 +39,7 @@ const COMMON_LABELS: usize = 2;
 
 /// A lookup in progress.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenLookup {
     pub(super) point: PointId,
     pub(super) client: IpAddr,
     resolver: IpAddr,
@@ -83,7 +83,7 @@ struct Query {
     is_nonexistent: bool,
 }
 
-impl Open {
+impl OpenLookup {
     /// Returns the resolver that was asked first.
     pub(super) fn resolver(&self) -> IpAddr {
         self.resolver
@@ -124,7 +124,7 @@ impl Open {
         })
     }
 
-    pub(super) fn new(message: &Message, place: Place, searched: Option<Search>) -> Self {
+    pub(super) fn new(message: &Message, place: MessageSighting, searched: Option<Search>) -> Self {
         Self {
             point: place.point,
             client: place.source.addr,
@@ -141,7 +141,7 @@ impl Open {
     }
 
     /// Processes a query if it is a retry with the same id; otherwise returns false.
-    pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
+    pub(super) fn take_repetition(&mut self, message: &Message, place: MessageSighting) -> bool {
         // Ids are reused: a query long after the last one with its id belongs to another lookup.
         let is_meant =
             |query: &Query| query.id == message.id && place.at.since(query.last) <= LATEST_RETRY;
@@ -157,7 +157,7 @@ impl Open {
 
     /// Processes a query if it is for the other address family of the same name; otherwise returns
     /// false.
-    pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
+    pub(super) fn take_companion(&mut self, message: &Message, place: MessageSighting) -> bool {
         if self.is_used() {
             return false;
         }
@@ -185,7 +185,11 @@ impl Open {
     /// Processes a query if it repeats a question with another id; otherwise returns false. The
     /// client repeats it over TCP after a truncated answer, or long after a query that stayed
     /// unanswered.
-    pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
+    pub(super) fn take_late_repetition(
+        &mut self,
+        message: &Message,
+        place: MessageSighting,
+    ) -> bool {
         if self.is_used() {
             return false;
         }
@@ -210,7 +214,7 @@ impl Open {
 
     /// Processes a query if it is for the next name of a search list, sent because the previous
     /// name does not exist; otherwise returns false.
-    pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
+    pub(super) fn take_next_name(&mut self, message: &Message, place: MessageSighting) -> bool {
         let Some(step) = self.steps.last() else {
             return false;
         };
@@ -226,7 +230,11 @@ impl Open {
     }
 
     /// Processes an answer to one of the lookup's queries. Returns the addresses that it adds.
-    pub(super) fn take_answer(&mut self, message: &Message, place: Place) -> Option<Vec<IpAddr>> {
+    pub(super) fn take_answer(
+        &mut self,
+        message: &Message,
+        place: MessageSighting,
+    ) -> Option<Vec<IpAddr>> {
         if self.is_used() {
             return None;
         }
@@ -257,7 +265,11 @@ impl Open {
     }
 
     /// Returns the time until the latest answer, if its query was sent only once.
-    pub(super) fn answered_within(&mut self, message: &Message, place: Place) -> Option<Duration> {
+    pub(super) fn answered_within(
+        &mut self,
+        message: &Message,
+        place: MessageSighting,
+    ) -> Option<Duration> {
         let query = self.query(message, |query| query.id == message.id && query.sends == 1)?;
         let is_first = query.answered.is_none_or(|answered| answered == place.at);
         (is_first && !place.is_stream).then(|| place.at.since(query.first))
@@ -357,21 +369,21 @@ impl Open {
         waits.max().unwrap_or_default()
     }
 
-    fn lost(&self) -> Lost {
+    fn lost(&self) -> LostQueries {
         let step = self
             .steps
             .iter()
             .find(|step| step.queries.iter().any(Query::was_lost));
         let Some(step) = step else {
-            return Lost::Nothing;
+            return LostQueries::Nothing;
         };
         match step.queries.as_slice() {
             [first, second]
                 if first.port == second.port && !first.was_lost() && first.answered.is_some() =>
             {
-                Lost::SecondOfTwo
+                LostQueries::SecondOfTwo
             }
-            _ => Lost::Something,
+            _ => LostQueries::Something,
         }
     }
 
@@ -390,7 +402,7 @@ impl Open {
 }
 
 impl Step {
-    fn new(message: &Message, place: Place) -> Self {
+    fn new(message: &Message, place: MessageSighting) -> Self {
         Self {
             name: message.name.clone(),
             begin: place.at,
@@ -408,7 +420,7 @@ impl Step {
 }
 
 impl Query {
-    fn new(message: &Message, place: Place) -> Self {
+    fn new(message: &Message, place: MessageSighting) -> Self {
         Self {
             kind: message.kind,
             id: message.id,
@@ -426,7 +438,7 @@ impl Query {
 
     /// Records that the question was sent again. Over TCP, or after an answer, this is not a retry
     /// after a loss.
-    fn repeat(&mut self, place: Place) {
+    fn repeat(&mut self, place: MessageSighting) {
         let is_retry = !place.is_stream && self.answered.is_none();
         if is_retry && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;

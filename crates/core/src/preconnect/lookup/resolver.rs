@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::open::Open;
+use super::open::OpenLookup;
 use super::{Lookup, Unanswered};
 use crate::observed::event::PointId;
 use crate::observed::packet::PacketRange;
@@ -26,13 +26,13 @@ pub(crate) struct Resolved {
     /// Time from the first query to the last answer, for lookups that were answered.
     pub(crate) took: Distribution,
     /// Time until queries were retried, in lookups that were answered in the end.
-    pub(crate) retried: Kind,
+    pub(crate) retried: ResolvedKind,
     /// Time until queries were retried, in lookups that were never answered.
-    pub(crate) unanswered: Kind,
+    pub(crate) unanswered: ResolvedKind,
     /// Time from a truncated answer to the answer over TCP.
-    pub(crate) streamed: Kind,
+    pub(crate) streamed: ResolvedKind,
     /// Lookups that the resolver could not answer (SERVFAIL, REFUSED).
-    pub(crate) failed: Kind,
+    pub(crate) failed: ResolvedKind,
     /// Waits for answers, in lookups whose queries were sent only once.
     pub(crate) waited: Vec<Waited>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Waited {
 
 /// Lookups with the same problem.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Kind {
+pub(crate) struct ResolvedKind {
     pub(crate) lost: Distribution,
     pub(crate) packets: Vec<u64>,
     /// The name of one such lookup.
@@ -66,7 +66,7 @@ pub(super) struct Resolvers {
 
 impl Resolvers {
     /// Processes a completed lookup, unless a connection was opened after it.
-    pub(super) fn add_lookup(&mut self, open: &Open) {
+    pub(super) fn add_lookup(&mut self, open: &OpenLookup) {
         let key = (open.point, open.resolver());
         let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
         if open.is_used() || !has_room {
@@ -92,7 +92,7 @@ impl Resolvers {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
         for ((_, resolver), mut resolved) in self.list {
             if !shows_answers {
-                resolved.unanswered = Kind::default();
+                resolved.unanswered = ResolvedKind::default();
             }
             let known = list.entry(resolver).or_default();
             if resolved.lookups > known.lookups {
@@ -145,7 +145,7 @@ fn domain_of(name: &str) -> &[u8] {
     name.as_bytes().get(start..).unwrap_or_default()
 }
 
-impl Kind {
+impl ResolvedKind {
     fn add(&mut self, lost: Duration, name: &str, packets: PacketRange) {
         self.lost.record(lost);
         if self.name.is_empty() {

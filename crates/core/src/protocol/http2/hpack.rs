@@ -122,7 +122,7 @@ fn beginning(bytes: &[u8], len: usize) -> &[u8] {
 
 /// Decoder of one direction.
 #[derive(Clone, Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct HpackDecoder {
     table: VecDeque<Entry>,
     size: usize,
     limit: usize,
@@ -131,7 +131,7 @@ pub(crate) struct Decoder {
     is_partial: bool,
 }
 
-impl Default for Decoder {
+impl Default for HpackDecoder {
     fn default() -> Self {
         Self {
             table: VecDeque::new(),
@@ -142,7 +142,7 @@ impl Default for Decoder {
     }
 }
 
-impl Decoder {
+impl HpackDecoder {
     /// Records that a field section was missed.
     pub(crate) fn miss(&mut self) {
         self.is_partial = true;
@@ -320,7 +320,7 @@ mod tests {
     /// The three requests of RFC 7541, appendix C.4, on one connection.
     #[test]
     fn requests_with_huffman_coding() {
-        let mut decoder = Decoder::default();
+        let mut decoder = HpackDecoder::default();
         let sections = [
             ("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", "/"),
             ("8286 84be 5886 a8eb 1064 9cbf", "/"),
@@ -340,9 +340,9 @@ mod tests {
     /// The responses of RFC 7541, appendix C.6, with a table of 256 bytes.
     #[test]
     fn responses_that_evict() {
-        let mut decoder = Decoder {
+        let mut decoder = HpackDecoder {
             limit: 256,
-            ..Decoder::default()
+            ..HpackDecoder::default()
         };
         let sections = [
             (
@@ -365,7 +365,7 @@ mod tests {
     /// value.
     #[test]
     fn of_a_long_entry_the_beginning_is_kept() {
-        let mut decoder = Decoder::default();
+        let mut decoder = HpackDecoder::default();
         // A table of 64 KiB; `:path` (4) with a literal of 5,000 bytes, to be an entry.
         let mut section = bytes("3f e1ff 03 44 7f 8926");
         section.extend([b'a'; 5000]);
@@ -392,14 +392,14 @@ mod tests {
         for (status, wanted) in [("200", Some(200)), ("99", None), ("1000", None), ("", None)] {
             let mut section = vec![0x08, status.len() as u8];
             section.extend(status.as_bytes());
-            let fields = Decoder::default().decode(&section).expect("valid");
+            let fields = HpackDecoder::default().decode(&section).expect("valid");
             assert_eq!(fields.status, wanted, "{status}");
         }
     }
 
     #[test]
     fn what_is_missed_makes_the_rest_unknown() {
-        let mut decoder = Decoder::default();
+        let mut decoder = HpackDecoder::default();
         decoder.miss();
         // What the static table has, and a later entry, are known; an earlier entry is not.
         let fields = decoder.decode(&bytes("8286 be 4401 61")).expect("valid");
@@ -412,7 +412,7 @@ mod tests {
             (fields.method, fields.path),
             (Some("POST".to_owned()), Some("a".to_owned()))
         );
-        let mut decoder = Decoder::default();
+        let mut decoder = HpackDecoder::default();
         assert_eq!(
             decoder.decode(&bytes("ff ff ff ff ff")),
             None,

@@ -22,7 +22,7 @@ const SERVERS_PORTS: u16 = 1024;
 
 /// A flow that began with a client's Initial.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct QuicFlow {
     pub(crate) stream: Option<u32>,
     pub(crate) point: PointId,
     pub(crate) client: Endpoint,
@@ -65,7 +65,7 @@ struct Opening {
     repeated: u32,
 }
 
-impl Flow {
+impl QuicFlow {
     /// Creates a flow if the datagram can only be a client's first Initial. A server's Initial
     /// differs only in its port and the packets coalesced with it.
     pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {

@@ -4,7 +4,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use super::{Flow, Flows};
+use super::{Flows, QuicFlow};
 use crate::decode::{self, Container, Found, Packet, Record};
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
@@ -24,7 +24,7 @@ const SERVER: Endpoint = Endpoint {
 
 /// Returns the flows in a recording. Only packets whose numbers `counts` accepts are used, and each
 /// is cut to `snap` bytes.
-fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
+fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<QuicFlow>> {
     let mut flows = Flows::new(flow::hasher(1));
     let mut closed = Vec::new();
     let mut container = Container::new();
@@ -46,7 +46,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
 }
 
 /// Returns the only flow in a complete recording.
-fn only(file: &[u8]) -> Box<Flow> {
+fn only(file: &[u8]) -> Box<QuicFlow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);
     flows.remove(0)

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::TIMESTAMP_ERROR;
 use crate::exchange::{Exchange, Positions};
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::{Departure, Held, RequestSpan, ThreadTimes};
+use crate::observed::kernel_span::{Departure, KernelHold, RequestSpan, ThreadTimes};
 use crate::observed::passage::{BytePassage, PassagePoint, PassingThread};
 use crate::observed::time::Timestamp;
 use crate::stats::Merge;
@@ -162,10 +162,10 @@ impl Gates {
     }
 
     /// Returns the parts that Nagle's algorithm held of the bytes from `first` to `last`.
-    fn held(&self, first: u32, last: u32) -> Option<Held> {
+    fn held(&self, first: u32, last: u32) -> Option<KernelHold> {
         let places =
             self.place(PassagePoint::SENT, first)?..=self.place(PassagePoint::SENT, last)?;
-        let mut all = Held::default();
+        let mut all = KernelHold::default();
         for passage in self.gates.get(PassagePoint::SENT)?.range(places) {
             if let PassagePoint::Sent {
                 held,
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((second.writes, second.left()), (2, at(124)));
         assert_eq!((second.held.times, second.held.after_arrival), (1, 1));
         assert_eq!(second.held.total, Duration::from_micros(15));
-        assert_eq!(first.held, Held::default());
+        assert_eq!(first.held, KernelHold::default());
         let stages = second.stages().expect("read and written");
         assert_eq!(stages[Stage::Waiting as usize], Duration::from_micros(30));
         assert_eq!(stages.iter().sum::<Duration>(), second.duration());

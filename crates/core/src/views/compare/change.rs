@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Resampled;
-use super::load::{Side, are_equal};
+use super::load::{RunFigures, are_equal};
 use crate::conclude::bootstrap::Estimate;
 use crate::report::{Figures, Report};
 
@@ -159,7 +159,7 @@ fn latency(
 
 /// Compares the rates. Rates that a generator offered are only comparable if both runs offered the
 /// same. In a closed loop the service determines the rate.
-pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
+pub(super) fn rate(sides: &[RunFigures; 2], resampled: Option<&Resampled>) -> QuantityChange {
     let [before, after] = sides;
     let interval = resampled.map(|runs| {
         // A resample covers as many seconds as its run. The ratio of the rates is therefore the
@@ -192,10 +192,11 @@ pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> Quantity
 }
 
 /// Compares the shares of failed requests.
-pub(super) fn failures(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
-    let [before, after] = sides.each_ref().map(Side::failed_share);
-    let is_counted =
-        |run: &super::Sample, side: &Side| side.failed == 0 || run.estimate().failed > 0.0;
+pub(super) fn failures(sides: &[RunFigures; 2], resampled: Option<&Resampled>) -> QuantityChange {
+    let [before, after] = sides.each_ref().map(RunFigures::failed_share);
+    let is_counted = |run: &super::RunClusters, side: &RunFigures| {
+        side.failed == 0 || run.estimate().failed > 0.0
+    };
     let [old, new] = sides;
     let interval = resampled
         .filter(|runs| is_counted(&runs.before, old) && is_counted(&runs.after, new))

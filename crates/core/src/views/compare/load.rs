@@ -10,7 +10,8 @@ pub(super) const EQUAL_RATE: f64 = 0.1;
 
 /// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
+#[schemars(rename = "Side")]
+pub struct RunFigures {
     /// The subcommand that made the report.
     pub command: String,
     /// The subject of the report.
@@ -28,7 +29,7 @@ pub struct Side {
     pub offered_rate: Option<f64>,
 }
 
-impl Side {
+impl RunFigures {
     fn new(report: &Report) -> Self {
         let exchanges = &report.exchanges;
         Self {
@@ -54,8 +55,8 @@ impl Side {
 }
 
 /// Returns both runs, and true if their rates are equal.
-pub(super) fn sides(before: &Report, after: &Report) -> ([Side; 2], bool) {
-    let sides = [Side::new(before), Side::new(after)];
+pub(super) fn sides(before: &Report, after: &Report) -> ([RunFigures; 2], bool) {
+    let sides = [RunFigures::new(before), RunFigures::new(after)];
     let [first, second] = &sides;
     let is_equal = are_equal(first.rate, second.rate)
         && match (first.offered_rate, second.offered_rate) {

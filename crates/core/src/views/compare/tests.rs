@@ -11,8 +11,8 @@ use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{
-    Cluster, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
-    PredictedLatency, Prediction, Setting, SocketGroup, Tally, Verdict,
+    Cluster, CountOf, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
+    PredictedLatency, Prediction, Setting, SocketGroup, Verdict,
 };
 use crate::stats::histogram::Distribution;
 
@@ -387,7 +387,7 @@ fn with_nodelay(mut report: Report, set: u64, value: &str) -> Report {
         owner: "nginx[12]".to_owned(),
         sockets: 100,
         samples: 100,
-        nodelay: Some(Tally {
+        nodelay: Some(CountOf {
             count: set,
             of: 100,
         }),

@@ -1,6 +1,6 @@
 //! The services of a picture, and the origin of their exchanges.
 
-use super::services::Services;
+use super::services::PicturedServices;
 use crate::conclude::Observations;
 use crate::observed::event::{PointId, TargetId};
 use crate::observed::flow::Endpoint;
@@ -8,7 +8,7 @@ use crate::report::PicturedSocket;
 
 /// The subject of a report: its services, and the origin of their exchanges.
 pub(crate) struct About {
-    pub(super) services: Services,
+    pub(super) services: PicturedServices,
     pub(super) sockets: Vec<PicturedSocket>,
     /// The name of each capture, with its first observation point, ascending.
     pub(super) captures: Vec<(PointId, String)>,
@@ -26,7 +26,7 @@ impl About {
         let mut captures: Vec<(PointId, String)> = captures.collect();
         captures.sort_unstable();
         let mut subject = evidence.ledgers(TargetId::Subject);
-        let services = Services::of(evidence.ledgers(TargetId::Subject));
+        let services = PicturedServices::of(evidence.ledgers(TargetId::Subject));
         let sockets = evidence.facts.calls.pictured(|end| services.is_at(end));
         Self {
             has_packets: subject.any(|(server, _)| from_packets.contains(&server)),

@@ -4,7 +4,7 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::{Timestamp, nanos};
 use crate::registry::Id;
 use crate::report::{PicturedConnection, WaySeries};
-use crate::views::tracker::Step;
+use crate::views::tracker::SegmentEffect;
 
 /// Maximum number of points of a series. With six series for each direction, a connection has at
 /// most 20,000.
@@ -31,7 +31,7 @@ struct Way {
 }
 
 impl ConnectionDraft {
-    pub(super) fn add(&mut self, segment: &Segment, step: &Step, from_client: bool) {
+    pub(super) fn add(&mut self, segment: &Segment, step: &SegmentEffect, from_client: bool) {
         let start = *self.start.get_or_insert(segment.at);
         self.packets += 1;
         let at = nanos(segment.at.since(start));

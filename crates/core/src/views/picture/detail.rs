@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use super::connection::ConnectionDraft;
 use super::ladder::{self, EARLY, LadderDraft};
-use super::wanted::{self, Known, Wanted};
+use super::wanted::{self, Known, WantedExample};
 use crate::decode::Sieve;
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, FlowKey};
@@ -21,7 +21,7 @@ const MAX_FOLLOWED: usize = 64;
 
 /// Collects the packets of a report's examples when the same capture is read again.
 pub struct Detail {
-    flows: HashMap<FlowKey, Vec<Wanted>, SeedableRandomState>,
+    flows: HashMap<FlowKey, Vec<WantedExample>, SeedableRandomState>,
     followed: BTreeMap<(FlowKey, PointId), Followed>,
     /// Number of ladders that are not complete yet.
     missing: usize,
@@ -56,11 +56,11 @@ impl Detail {
         Self::of(wanted::alone(exchange).into_iter().collect(), hash_seed)
     }
 
-    fn of(list: Vec<Wanted>, hash_seed: u64) -> Option<Self> {
+    fn of(list: Vec<WantedExample>, hash_seed: u64) -> Option<Self> {
         let missing = list.len();
         let mut flows = HashMap::with_hasher(flow::hasher(hash_seed));
         for wanted in list {
-            let of_flow: &mut Vec<Wanted> = flows.entry(wanted.flow).or_default();
+            let of_flow: &mut Vec<WantedExample> = flows.entry(wanted.flow).or_default();
             of_flow.push(wanted);
         }
         let followed = BTreeMap::new();
@@ -116,7 +116,7 @@ impl Detail {
 }
 
 impl Followed {
-    fn new(wanted: &[Wanted]) -> Self {
+    fn new(wanted: &[WantedExample]) -> Self {
         Self {
             ladders: wanted.iter().cloned().map(LadderDraft::new).collect(),
             ..Self::default()

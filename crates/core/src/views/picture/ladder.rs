@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::wanted::Wanted;
+use super::wanted::WantedExample;
 use crate::conclude::packets_filter;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::report::{Ladder, LadderGap, LadderPacket};
-use crate::views::tracker::Step;
+use crate::views::tracker::SegmentEffect;
 
 /// Numbers of packets shown at the beginning and at the end of a ladder, and on each side of the
 /// end of a gap. With [`GAPS`], they are at most 200.
@@ -21,7 +21,7 @@ pub(super) const EARLY: usize = 16;
 /// A ladder while its packets are collected.
 #[derive(Debug)]
 pub(super) struct LadderDraft {
-    pub(super) wanted: Wanted,
+    pub(super) wanted: WantedExample,
     state: State,
     kept: Vec<LadderPacket>,
     /// The latest packets, which are shown if the ladder or a gap ends soon.
@@ -42,7 +42,7 @@ enum State {
 }
 
 impl LadderDraft {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(wanted: WantedExample) -> Self {
         let end = |gap: &LadderGap| gap.at_ns.saturating_add(gap.duration_ns);
         let ends = wanted.gaps.iter().take(GAPS).map(end);
         let mut gap_ends: Vec<i64> = ends
@@ -147,7 +147,7 @@ impl LadderDraft {
 }
 
 /// Returns the packet of a ladder, with the time since the epoch.
-pub(super) fn packet(segment: &Segment, step: &Step, from_client: bool) -> LadderPacket {
+pub(super) fn packet(segment: &Segment, step: &SegmentEffect, from_client: bool) -> LadderPacket {
     LadderPacket {
         number: segment.number,
         at_ns: segment.at.as_nanos(),

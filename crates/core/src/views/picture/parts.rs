@@ -3,7 +3,7 @@
 use core::ops::RangeBounds;
 use core::time::Duration;
 
-use super::services::Services;
+use super::services::PicturedServices;
 use crate::report::{Part, PartShares, Report};
 use crate::service::latency_modes::{Bands, Heap, index};
 use crate::service::{Ledger, Shares};
@@ -11,7 +11,7 @@ use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Returns the shares of all exchanges, then those of each service.
-pub(super) fn shares(services: &Services, report: &Report) -> Vec<PartShares> {
+pub(super) fn shares(services: &PicturedServices, report: &Report) -> Vec<PartShares> {
     let all = &services.all;
     // The report's modes are those of the same exchanges.
     let mut heaps = all.latency.bands.heaps();

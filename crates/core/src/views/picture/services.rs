@@ -22,7 +22,7 @@ pub(super) const BEYOND: ServerIndex = MAX_SERVERS as ServerIndex;
 const MAX_SERVICES: usize = 8;
 
 /// The services of the picture, each with the figures of its servers.
-pub(super) struct Services {
+pub(super) struct PicturedServices {
     pub(super) list: Vec<PictureService>,
     pub(super) ledgers: Vec<Ledger>,
     /// The figures of all servers.
@@ -32,7 +32,7 @@ pub(super) struct Services {
     pub(super) others: Option<u8>,
 }
 
-impl Services {
+impl PicturedServices {
     /// Returns the services with the most exchanges, most first; of several with equally many, the
     /// lowest address first.
     pub(super) fn of<'a>(ledgers: impl Iterator<Item = (Endpoint, &'a Ledger)>) -> Self {

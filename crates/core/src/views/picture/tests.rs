@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::about::About;
-use super::services::Services;
+use super::services::PicturedServices;
 use super::*;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
@@ -134,7 +134,7 @@ fn picture(parts: &[&[Made]]) -> Picture {
         sum.merge(collected(part, seed));
     }
     let about = About {
-        services: Services::of(ledgers.iter().map(|(server, ledger)| (*server, ledger))),
+        services: PicturedServices::of(ledgers.iter().map(|(server, ledger)| (*server, ledger))),
         sockets: Vec::new(),
         captures: vec![(PointId(0), "a.pcap".to_owned())],
         has_packets: true,

@@ -23,7 +23,7 @@ const AHEAD: Duration = Duration::from_secs(1);
 
 /// An example whose packets are shown.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedExample {
     /// The order of the ladders.
     pub(super) rank: usize,
     pub(super) cause: Option<Id>,
@@ -46,7 +46,7 @@ pub(super) enum Known {
     Time,
 }
 
-impl Wanted {
+impl WantedExample {
     fn new(cause: Option<&Finding>, exchange: &Exemplar, by: Known) -> Option<Self> {
         let end = |text: &str| text.parse::<SocketAddr>().ok().map(Endpoint::from);
         let (client, server) = (end(&exchange.client)?, end(&exchange.server)?);
@@ -94,26 +94,26 @@ impl Wanted {
 
 /// Returns the examples in the order of the report's findings; those of the slowest exchanges come
 /// last. All findings get their first example before any gets its second.
-pub(super) fn wanted(report: &Report, by: Known) -> Vec<Wanted> {
-    let mut list: Vec<(usize, usize, Wanted)> = Vec::new();
+pub(super) fn wanted(report: &Report, by: Known) -> Vec<WantedExample> {
+    let mut list: Vec<(usize, usize, WantedExample)> = Vec::new();
     for round in 0..PER_FINDING {
         for (place, finding) in report.findings.iter().enumerate() {
             let example = finding.exemplars.get(round);
-            let wanted = example.and_then(|example| Wanted::new(Some(finding), example, by));
+            let wanted = example.and_then(|example| WantedExample::new(Some(finding), example, by));
             list.extend(wanted.map(|wanted| (place, round, wanted)));
         }
     }
     let slowest = report.exchanges.slowest.iter().take(PER_FINDING);
     for example in slowest {
-        let is_shown = |(.., shown): &(usize, usize, Wanted)| shown.exchange == *example;
+        let is_shown = |(.., shown): &(usize, usize, WantedExample)| shown.exchange == *example;
         if !list.iter().any(is_shown) {
-            let wanted = Wanted::new(None, example, by);
+            let wanted = WantedExample::new(None, example, by);
             list.extend(wanted.map(|wanted| (usize::MAX, 0, wanted)));
         }
     }
     list.truncate(MAX_LADDERS);
     list.sort_by_key(|(place, round, _)| (*place, *round));
-    let mut list: Vec<Wanted> = list.into_iter().map(|(.., wanted)| wanted).collect();
+    let mut list: Vec<WantedExample> = list.into_iter().map(|(.., wanted)| wanted).collect();
     for (rank, wanted) in list.iter_mut().enumerate() {
         wanted.rank = rank;
     }
@@ -122,16 +122,16 @@ pub(super) fn wanted(report: &Report, by: Known) -> Vec<Wanted> {
 }
 
 /// Returns a single exchange with its connection; `None` if it has no packets.
-pub(super) fn alone(exchange: &Exemplar) -> Option<Wanted> {
-    let wanted = Wanted::new(None, exchange, Known::Number)?;
-    Some(Wanted {
+pub(super) fn alone(exchange: &Exemplar) -> Option<WantedExample> {
+    let wanted = WantedExample::new(None, exchange, Known::Number)?;
+    Some(WantedExample {
         has_connection: true,
         ..wanted
     })
 }
 
 /// Chooses the connections of the first examples, at most one of each cause before others.
-fn choose_connections(list: &mut [Wanted]) {
+fn choose_connections(list: &mut [WantedExample]) {
     let mut causes = Vec::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for wanted in list.iter() {

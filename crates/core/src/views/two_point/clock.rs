@@ -33,7 +33,7 @@ const MAX_DRIFT: f64 = 5e-3;
 
 /// The relation of the far clock to the near one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct FarClock {
     /// The instant of the near clock to which `offset` refers.
     origin: Timestamp,
     /// The far clock's time minus the near clock's at `origin`, in nanoseconds.
@@ -65,7 +65,7 @@ pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usiz
     Some(usize::from(median < 0.0))
 }
 
-impl Clock {
+impl FarClock {
     /// Estimates the relation of the clocks from the packets whose match is certain; `client` is
     /// the capture nearer to the clients. `None` if a direction has no such packets.
     pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {

@@ -6,7 +6,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
 use super::View;
-use super::sighting::{Key, Sighting};
+use super::sighting::{MatchKey, Sighting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::TcpFlags;
 
@@ -43,7 +43,7 @@ pub(super) struct PacketPair {
 
 /// Matches the packets of both captures, and through the packets their connections.
 pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) -> Pairs {
-    let mut index: HashMap<Key, Vec<u32>, SeedableRandomState> =
+    let mut index: HashMap<MatchKey, Vec<u32>, SeedableRandomState> =
         HashMap::with_capacity_and_hasher(first.sightings.len(), hasher.clone());
     for (at, sighting) in (0..).zip(&first.sightings) {
         let copies = index.entry(sighting.key()).or_default();
@@ -267,8 +267,8 @@ fn pieces(
 /// Returns the direction of a packet in the other capture, where translated addresses may sort
 /// differently.
 fn direction_there(here: &View, there: &View, sighting: &Sighting, flow: u32) -> Direction {
-    let own = here.flow(sighting.flow).map(super::Flow::client);
-    let other = there.flow(flow).map(super::Flow::client);
+    let own = here.flow(sighting.flow).map(super::SightedFlow::client);
+    let other = there.flow(flow).map(super::SightedFlow::client);
     if own == other {
         sighting.direction
     } else {

@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::Place;
+use crate::report::WayPlace;
 
 /// Maximum number of steps back in one exchange. The place of all earlier time is unknown.
 const MAX_STEPS: usize = 4096;
@@ -61,7 +61,7 @@ pub(super) fn places(
     joined: &Recognised,
     crossings: &Crossings,
     exchanges: &[ExchangeSpan],
-) -> Vec<Place> {
+) -> Vec<WayPlace> {
     let mut sums = Sums::default();
     let mut whole = 0_u64;
     for exchange in exchanges {
@@ -75,7 +75,7 @@ pub(super) fn places(
     if whole == 0 {
         return Vec::new();
     }
-    let place = |(name, (total_ns, loss_ns)): (&&str, (u64, u64))| Place {
+    let place = |(name, (total_ns, loss_ns)): (&&str, (u64, u64))| WayPlace {
         place: (*name).to_owned(),
         total_ns,
         loss_ns,

@@ -7,7 +7,7 @@ use crate::observed::time::Timestamp;
 
 /// A flow of one capture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct SightedFlow {
     pub(super) key: FlowKey,
     /// The direction in which the client sends.
     client: Option<Direction>,
@@ -43,7 +43,7 @@ pub(super) struct Sighting {
     pub(super) is_repeat: bool,
 }
 
-impl Flow {
+impl SightedFlow {
     pub(super) fn new(segment: &Segment) -> Self {
         Self {
             key: segment.flow,
@@ -117,8 +117,8 @@ impl Sighting {
 
     /// Returns the fields that do not change on the path, even if segments are split or joined.
     /// Splitting and joining change only lengths, and FIN and PSH of the first segment.
-    pub(super) fn key(&self) -> Key {
-        Key {
+    pub(super) fn key(&self) -> MatchKey {
+        MatchKey {
             seq: self.seq,
             ack: self.ack,
             stamps: self.stamps,
@@ -130,7 +130,7 @@ impl Sighting {
 
 /// The fields by which packets are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct MatchKey {
     seq: u32,
     ack: u32,
     stamps: Option<(u32, u32)>,

@@ -1,7 +1,7 @@
 //! Drivers of what this host's kernel reports: turns, passages and upstreams of connections.
 
 use lagtrace_core::observed::event::{EventBody, Upstream};
-use lagtrace_core::observed::kernel_span::{Held, Program, RequestSpan};
+use lagtrace_core::observed::kernel_span::{KernelHold, Program, RequestSpan};
 use lagtrace_core::observed::passage::{BytePassage, PassagePoint, PassingThread};
 use lagtrace_core::observed::time::Timestamp;
 
@@ -34,7 +34,7 @@ fn turn(ends: &Ends, nanos: i64, key: u32) -> EventBody {
         departure: None,
         refused: None,
         writes: 1,
-        held: Held::default(),
+        held: KernelHold::default(),
         thread: None,
         asked: None,
     }))

@@ -395,7 +395,7 @@ fn tell(
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use lagtrace_core::observed::kernel_span::{Held, Program};
+    use lagtrace_core::observed::kernel_span::{KernelHold, Program};
     use lagtrace_core::observed::time::Timestamp;
 
     use super::*;
@@ -427,7 +427,7 @@ mod tests {
             departure: None,
             refused: None,
             writes: 0,
-            held: Held::default(),
+            held: KernelHold::default(),
             thread: None,
             asked: None,
         }

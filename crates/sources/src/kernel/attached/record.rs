@@ -7,7 +7,7 @@ use lagtrace_core::decode::{LinkType, Record};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, Program, RequestSpan, ThreadTimes,
+    Asked, Departure, KernelHold, Program, RequestSpan, ThreadTimes,
 };
 use lagtrace_core::observed::passage::{BytePassage, PassagePoint, PassingThread};
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
@@ -274,7 +274,7 @@ impl<'a> Fields<'a> {
             }),
             refused: self.moment(144)?,
             writes: self.u32(4)?,
-            held: Held {
+            held: KernelHold {
                 longest: nanos(152)?,
                 total: nanos(160)?,
                 times: self.u32(168)?,

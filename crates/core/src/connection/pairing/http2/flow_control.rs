@@ -7,11 +7,11 @@ use super::messages::Talk;
 use super::requests::Requests;
 use super::{Draft, Pairing};
 use crate::attribution::packet_record::PacketKey;
-use crate::attribution::{Held, Stretch};
+use crate::attribution::{HeldSpan, Stretch};
 use crate::connection::View;
 use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
-use crate::protocol::http2::{Frame, Settings};
+use crate::protocol::http2::{FrameHeader, Settings};
 
 /// The size of each window until a frame changes it (RFC 9113 §6.5.2, §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
@@ -74,7 +74,7 @@ pub(in super::super) struct Multiplexed {
     /// Stretches between the messages of one side, in which it owed nothing.
     pub(in super::super) rests: Vec<Stretch>,
     /// Stretches in which one side was held back by the other's windows.
-    pub(in super::super) held: Vec<Held>,
+    pub(in super::super) held: Vec<HeldSpan>,
 }
 
 impl Multiplexed {
@@ -92,7 +92,7 @@ impl Multiplexed {
 
     /// Returns the memory of the stretches, in bytes.
     pub(in super::super) fn held_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.rests.capacity() * size_of::<Stretch>()
+        self.held.capacity() * size_of::<HeldSpan>() + self.rests.capacity() * size_of::<Stretch>()
     }
 
     /// Returns the window for what one side may still send.
@@ -181,7 +181,7 @@ impl Pairing {
     pub(super) fn window_update(
         &mut self,
         by: Side,
-        frame: Frame,
+        frame: FrameHeader,
         bytes: u32,
         packet: &PacketKey,
         view: &View<'_>,
@@ -221,7 +221,7 @@ impl Pairing {
 
     /// Records that data of a stream begins, and whether it could have been sent sooner if the
     /// windows had had room before an update.
-    pub(super) fn data_began(&mut self, by: Side, frame: Frame, packet: &PacketKey) {
+    pub(super) fn data_began(&mut self, by: Side, frame: FrameHeader, packet: &PacketKey) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
@@ -255,7 +255,7 @@ impl Pairing {
             released
         };
         if until > spent && multiplexed.held.len() < MAX_HELD {
-            multiplexed.held.push(Held {
+            multiplexed.held.push(HeldSpan {
                 from: spent,
                 until,
                 by: by.peer(),
@@ -296,7 +296,13 @@ impl Pairing {
     }
 
     /// Records that data of a stream ended, which used up its windows.
-    pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, packet: &PacketKey) {
+    pub(super) fn data_ended(
+        &mut self,
+        by: Side,
+        frame: FrameHeader,
+        offset: u64,
+        packet: &PacketKey,
+    ) {
         let since = self.spent_since(by, offset, packet);
         let Some(mut multiplex) = self.multiplex.take() else {
             return;

@@ -7,7 +7,7 @@ use crate::attribution::packet_record::PacketKey;
 use crate::connection::pairing::Draft;
 use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
-use crate::protocol::http2::{Frame, GrpcMessages};
+use crate::protocol::http2::{FrameHeader, GrpcMessages};
 
 /// Maximum number of stretches between messages that are remembered for a stream.
 const MAX_RESTS: usize = 1024;
@@ -28,7 +28,7 @@ impl Pairing {
     pub(super) fn grpc_frame(
         &mut self,
         by: Side,
-        frame: Frame,
+        frame: FrameHeader,
         first: Option<[u8; 5]>,
         packet: &PacketKey,
     ) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::wait::Owner;
 use crate::observed::syscall::SocketOption;
-use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
+use crate::report::{CountOf, EvidenceKind, Finding, Report, Setting, SocketGroup};
 
 /// Minimum share of the samples that must show an option for it to be in force. It is less than 1,
 /// because a server may set the option only after a connection's first response.
@@ -109,7 +109,7 @@ fn sockets(
 }
 
 /// Returns all samples of an option on the subject's sockets; `None` if the option was not read.
-fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<Tally> {
+fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<CountOf> {
     groups
         .iter()
         .filter(|group| group.target == "subject" && (group.owner == "own") == is_own)
@@ -119,13 +119,13 @@ fn tally(option: SocketOption, is_own: bool, groups: &[SocketGroup]) -> Option<T
             _ => None,
         })
         .filter(|tally| tally.of > 0)
-        .reduce(|sum, tally| Tally {
+        .reduce(|sum, tally| CountOf {
             count: sum.count.saturating_add(tally.count),
             of: sum.of.saturating_add(tally.of),
         })
 }
 
-fn share(tally: Tally) -> f64 {
+fn share(tally: CountOf) -> f64 {
     tally.count as f64 / tally.of.max(1) as f64
 }
 
