@@ -28,7 +28,7 @@ use crate::service::tcp_handshakes::Handshakes;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
-pub(crate) use left::Left;
+pub(crate) use left::{LEAST_PATIENCE, Left};
 pub(crate) use places::{Places, TimePlace};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;

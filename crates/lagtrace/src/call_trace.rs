@@ -2,6 +2,7 @@
 //! and which options were set on it.
 
 use std::fmt;
+use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase};
 use lagtrace_core::observed::syscall::{CallTally, Request, SocketCall};
@@ -10,6 +11,9 @@ use lagtrace_sources::socket::survey::Choice;
 
 use crate::clock;
 use crate::failure::Failure;
+
+/// Maximum time for which observations wait in the kernel until they are taken.
+pub(crate) const TAKEN_EVERY: Duration = Duration::from_millis(20);
 
 /// Maximum number of calls that are kept: several for each of the connections that the analysis
 /// remembers.

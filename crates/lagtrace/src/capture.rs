@@ -22,11 +22,8 @@ use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, LONGEST_WAIT};
 use crate::words;
-
-/// The time to wait for packets before checking whether the user requested a stop.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The options of `lagtrace capture`.
 #[derive(Debug, Args)]
@@ -150,7 +147,7 @@ fn follow(
             is_stopping = true;
             capture.stop();
         }
-        match capture.next_batch(PATIENCE) {
+        match capture.next_batch(LONGEST_WAIT) {
             Arrival::Batch(batch) if is_analyzed => {
                 for packet in batch.whole() {
                     analyzer.packet(&packet);

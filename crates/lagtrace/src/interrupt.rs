@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +11,16 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::Result;
+
+/// The interval at which work that waits checks whether the user requested a stop.
+pub(crate) const CHECKED_EVERY: Duration = Duration::from_millis(50);
+/// Maximum time for which an input is awaited before that is checked.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// [`LONGEST_WAIT`], for `poll`.
+pub(crate) const LONGEST_POLL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: LONGEST_WAIT.subsec_nanos() as _,
+};
 
 /// The user's request to stop. A second request ends the program immediately. The default is one
 /// that only the program makes, for a part of it.
@@ -67,7 +78,6 @@ fn has_gone(peer: &TcpStream) -> bool {
 mod tests {
     use std::net::TcpListener;
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
 

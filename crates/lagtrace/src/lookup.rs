@@ -10,7 +10,7 @@ use lagtrace_sources::url::{Host, Url};
 use crate::failure::{Failure, Result};
 
 /// The timeout of the system's resolver for a name.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESOLVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The versions of IP that may be used.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(crate) fn address(host: &Host, family: Family, events: &mut Vec<Event>) -> R
 
 /// Returns all of the host's addresses.
 pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAddr>> {
-    let resolution = resolve(host, PATIENCE, |event| events.push(event));
+    let resolution = resolve(host, RESOLVER_TIMEOUT, |event| events.push(event));
     if let Some(why) = resolution.failure {
         let told = format!("cannot resolve `{}`: {why}", resolution.name);
         let hint = "check the name's spelling, and the resolver with `getent ahosts NAME`";

@@ -8,7 +8,7 @@ mod trace;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
@@ -23,14 +23,12 @@ use crate::console::Console;
 use crate::delivery::{self, Lines, writing};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{CHECKED_EVERY, Interrupt};
 use crate::output::Format;
 use crate::render;
 use kernel::Kernel;
 pub(crate) use options::Options;
 
-/// The interval at which a stop request of the user is checked for.
-const PATIENCE: Duration = Duration::from_millis(50);
 /// Minimum ratio of the pause after a survey to the survey's own time, so that surveys take at most
 /// a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
@@ -116,7 +114,7 @@ impl Session<'_> {
             let next = (looked + self.options.interval).max(Instant::now() + pause);
             while !is_over() && Instant::now() < next {
                 let left = next.saturating_duration_since(Instant::now());
-                thread::sleep(left.min(PATIENCE));
+                thread::sleep(left.min(CHECKED_EVERY));
             }
             if is_over() {
                 break;

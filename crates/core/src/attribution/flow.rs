@@ -13,7 +13,7 @@ use rate::even;
 pub(super) use rate::{Even, Keeper, QUEUE, burst_rate, has_queue, has_sure_queue, latest_queue};
 
 /// Minimum send time of a message for its rate to be examined.
-const NOTABLE: Duration = Duration::from_millis(5);
+const LEAST_SENDING: Duration = Duration::from_millis(5);
 /// Maximum gap between segments of one piece: a kernel sends everything that it may send in one go,
 /// microseconds apart.
 const PIECE: Duration = Duration::from_micros(500);
@@ -77,14 +77,14 @@ impl Flow {
 
     /// Measures the whole message of `sender`; `pieces` is scratch memory.
     pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
-        if trace.packets.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
+        if trace.packets.len() < PIECES || trace.end.since(trace.begin) < LEAST_SENDING {
             return Self::default();
         }
         cut(trace, sender, pieces);
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Self::default();
         };
-        if last.last.since(first.start) < NOTABLE {
+        if last.last.since(first.start) < LEAST_SENDING {
             return Self::default();
         }
         Self {

@@ -11,13 +11,12 @@ use crate::attribution::packet::Order;
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Recovery, RecoveryMechanism, Side};
+use crate::observed::segment::LINUX_TTL;
 use crate::observed::time::Timestamp;
 
 /// Minimum number of equally long segments that are missing after a retransmitted one if its whole
 /// flight is missing: a single one may have been lost independently later.
 const LEAST_MISSING: u64 = 3;
-/// Initial TTL of Linux (`ip_default_ttl`); other systems start higher.
-const LINUX_TTL: u8 = 64;
 /// Maximum delay of an acknowledgement on Windows: 200 ms, plus or minus a tick.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 /// Maximum time from the receiver's report of a loss to its repair without a timer, if the round

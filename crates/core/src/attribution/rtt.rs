@@ -16,7 +16,7 @@ const QUICK_FACTOR: u32 = 2;
 pub(crate) const LONGEST_PATH: Duration = Duration::from_secs(1);
 
 /// Minimum time worth attributing to a program.
-const NOTABLE: Duration = Duration::from_millis(5);
+const LEAST_PROGRAM_TIME: Duration = Duration::from_millis(5);
 
 /// Minimum ratio of an end's handshake time to the minimum reply time, from which another device is
 /// taken to reply for that end.
@@ -61,7 +61,7 @@ impl RoundTrip {
     /// Returns true if the round trip can be distinguished from a program's time: by a kernel's
     /// reply, or because it is too short to matter.
     pub(crate) fn is_told(&self) -> bool {
-        let is_short = self.least.is_some_and(|least| least < NOTABLE);
+        let is_short = self.least.is_some_and(|least| least < LEAST_PROGRAM_TIME);
         self.is_measured() || is_short
     }
 
@@ -76,7 +76,7 @@ impl RoundTrip {
         let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
             return false;
         };
-        self.has_handshake && handshake >= NOTABLE && least * FARTHER <= handshake
+        self.has_handshake && handshake >= LEAST_PROGRAM_TIME && least * FARTHER <= handshake
     }
 
     /// Takes in a bare acknowledgement of data, which only a kernel sends.

@@ -16,7 +16,7 @@ use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
 /// Minimum total stopped time that is reported.
-const NOTABLE: Duration = Duration::from_millis(1);
+const LEAST_STOPPED: Duration = Duration::from_millis(1);
 /// Maximum number of pauses remembered per message.
 const MAX_PAUSES: usize = 8;
 
@@ -52,7 +52,7 @@ pub(super) fn delivery(
         _ => Duration::ZERO,
     };
     held += drain;
-    if stopped < NOTABLE {
+    if stopped < LEAST_STOPPED {
         return None;
     }
     let span = trace.span(sender);
@@ -226,7 +226,7 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
 
 /// Returns true for a notable pause of the program.
 fn is_pause(stop: &Stop) -> bool {
-    stop.limit == Limit::Program && stop.took >= NOTABLE
+    stop.limit == Limit::Program && stop.took >= LEAST_STOPPED
 }
 
 /// Returns the part of a pause before `packet` in which nothing was in flight, as the sender knew.

@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::Case;
-use super::evidence::{self, OCCASIONS, REPEATS};
-use super::rhythm::{NOTABLE, quantile, sorted};
+use super::evidence::{self, OCCASIONS, ORDINARY_WORK, REPEATS};
+use super::rhythm::{quantile, sorted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
@@ -55,7 +55,7 @@ impl Meetings {
 /// there were none, or if the server may be the reason.
 pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     let queue = case.uploads.queue();
-    if case.uploads.count() == 0 || queue < NOTABLE {
+    if case.uploads.count() == 0 || queue < ORDINARY_WORK {
         return None;
     }
     let mut meetings = Meetings::default();
@@ -84,7 +84,9 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
 /// Returns true if the request was sent in one burst, and the server's kernel did not acknowledge
 /// it before the response. An early ACK would show that the request had passed the queue.
 fn is_small(moment: &Moment) -> bool {
-    moment.is_clear && !moment.path.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
+    moment.is_clear
+        && !moment.path.is_acked_first
+        && moment.sent.since(moment.begin) < ORDINARY_WORK
 }
 
 fn is_met(case: &Case<'_>, moment: &Moment) -> bool {
@@ -93,5 +95,5 @@ fn is_met(case: &Case<'_>, moment: &Moment) -> bool {
 }
 
 fn is_late(moment: &Moment) -> bool {
-    moment.think() >= NOTABLE
+    moment.think() >= ORDINARY_WORK
 }

@@ -18,7 +18,7 @@ use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
 /// Minimum pause that counts. Shorter pauses are ordinary work.
-const NOTABLE: Duration = Duration::from_millis(20);
+const LEAST_PAUSE: Duration = Duration::from_millis(20);
 /// Minimum number of segments between two pauses. Fewer are a single event rather than part of a
 /// bulk transfer.
 const LEAST_SEGMENTS: u64 = 2;
@@ -65,7 +65,7 @@ impl ByteRate {
         let least = LEAST_SEGMENTS * u64::from(delivery.size.mss);
         let pauses = delivery.pauses.iter();
         let (mut paused, mut before) = (Duration::ZERO, 0);
-        for pause in pauses.filter(|pause| pause.took >= NOTABLE) {
+        for pause in pauses.filter(|pause| pause.took >= LEAST_PAUSE) {
             let part = pause.after.saturating_sub(before);
             before = pause.after;
             if part < least || is_trip(pause, delivery.round_trip) {

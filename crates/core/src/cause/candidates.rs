@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use super::evidence::{human, percent};
-use super::rhythm::{NOTABLE, median, quantile, thinks};
+use super::evidence::{ORDINARY_WORK, human, percent};
+use super::rhythm::{median, quantile, thinks};
 use super::served::{self, KernelPlace};
 use super::upstream::asked_meanwhile;
 use super::{Case, Id};
@@ -184,7 +184,11 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
 /// Returns candidates in the server's kernel, if most late requests were not acknowledged before
 /// their response. In this case, packets do not show whether the kernel had the requests in time.
 fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
-    let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
+    let late = || {
+        clear
+            .iter()
+            .filter(|moment| moment.think() >= ORDINARY_WORK)
+    };
     let (count, acked) = (
         late().count(),
         late().filter(|moment| moment.path.is_acked_first).count(),
@@ -235,7 +239,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     let is_wider = most(few)? < most(many)?;
     let typical = |half: &[(usize, Duration)]| median(half.iter().map(|&(_, think)| think));
     let (alone, together) = (typical(few), typical(many));
-    let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
+    let is_grown =
+        together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= ORDINARY_WORK;
     (is_wider && is_grown).then(|| {
         candidate(
             Id::WorkerSaturation,
@@ -254,7 +259,9 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
 /// Returns `stop-the-world` if most late responses left together with responses on other
 /// connections. `usual` is the median think time; shorter waits do not count as late.
 fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
-    let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
+    let late = clear
+        .iter()
+        .filter(|m| m.think() >= ORDINARY_WORK.max(usual));
     let mut late: Vec<&Moment> = late.collect();
     late.sort_by_key(|moment| moment.answered);
     let together: usize = late
@@ -284,7 +291,7 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
 fn alike(times: &[Duration]) -> Option<Candidate> {
     let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
-    (middle >= NOTABLE && times.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
+    (middle >= ORDINARY_WORK && times.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
         candidate(
             UNREAD,
             format!(

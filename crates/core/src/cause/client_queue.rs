@@ -9,7 +9,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{self, human};
+use super::evidence::{self, ORDINARY_WORK, human};
 use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::wording::Wording;
@@ -49,8 +49,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum delay that counts. Shorter delays are a client's ordinary work.
-const NOTABLE: Duration = Duration::from_millis(5);
 /// Minimum number of requests on time.
 const LEAST_IN_TIME: usize = 10;
 /// Minimum number of late requests.
@@ -118,7 +116,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
         let due = origin + period * u32::try_from(index).unwrap_or(u32::MAX);
         let behind = moment.begin.signed_since(due);
         let is_in_time = behind.unsigned_abs() as f64 <= nanos(period) as f64 * OFF;
-        let is_late = behind >= NOTABLE.as_nanos() as i64 && !is_in_time;
+        let is_late = behind >= ORDINARY_WORK.as_nanos() as i64 && !is_in_time;
         in_time += usize::from(is_in_time);
         free += usize::from(!is_released);
         in_time_free += usize::from(!is_released && is_in_time);
@@ -167,7 +165,7 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
         .collect();
     gaps.sort_unstable();
     let typical = quantile(&gaps, 0.5);
-    if gaps.len() < LEAST_LATE || typical < NOTABLE {
+    if gaps.len() < LEAST_LATE || typical < ORDINARY_WORK {
         return None;
     }
     // Distant requests give a more precise period than neighbours.

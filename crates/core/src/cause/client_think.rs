@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Minimum pause that counts. Shorter pauses are a client's ordinary work between two requests.
-const NOTABLE: Duration = Duration::from_millis(20);
+const LEAST_THINK: Duration = Duration::from_millis(20);
 /// Maximum pause that counts. Longer pauses come from a person or a timer.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Maximum deviation from the median of pauses that count as equal, as a share of the median.
@@ -97,7 +97,7 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
             if is_at_once(case, idle) {
                 at_once += 1;
                 rows.push(core::mem::take(&mut row));
-            } else if (NOTABLE..=LONGEST).contains(&idle) {
+            } else if (LEAST_THINK..=LONGEST).contains(&idle) {
                 lengths.push(idle);
                 ends.push(next.begin);
                 row += 1;

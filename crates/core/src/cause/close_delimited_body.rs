@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, median};
+use super::evidence::{self, ORDINARY_WORK, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim};
@@ -34,10 +34,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time from the last byte to the close that counts. A server that closes right after the
-/// last byte needs less.
-const NOTABLE: Duration = Duration::from_millis(5);
-
 /// Watches responses whose end only the close of the connection shows, although the last byte
 /// arrived earlier. The response has no length, or its length is larger than the body.
 ///
@@ -62,7 +58,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let wait = exchange.particulars.close_wait.unwrap_or_default();
-        if wait < NOTABLE {
+        if wait < ORDINARY_WORK {
             return;
         }
         self.tally

@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human, median};
+use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -47,8 +47,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time of the server that counts. Shorter times are ordinary work.
-const NOTABLE: Duration = Duration::from_millis(5);
 /// Minimum number of pauses within a response that count as regular.
 const LEAST_PAUSES: u32 = 3;
 /// Maximum number of targets compared. These are the targets with the lowest hash values.
@@ -86,7 +84,7 @@ impl super::Rule for Rule {
         }
         let own = own_time(exchange);
         self.compare(exchange.particulars.target, is_encoded, own);
-        if !is_encoded || own < NOTABLE {
+        if !is_encoded || own < ORDINARY_WORK {
             return;
         }
         self.tally.add(exchange, Cost::exactly(own), Duration::ZERO);
@@ -104,7 +102,7 @@ impl super::Rule for Rule {
         }
         let compared = self.compared();
         let is_told = match compared {
-            Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + NOTABLE,
+            Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + ORDINARY_WORK,
             None => self.steady * 2 >= tally.affected,
         };
         is_told.then(|| self.claim(case, compared)).into()

@@ -117,8 +117,6 @@ const REQUEST: Wording = Wording {
     ..ANY
 };
 
-/// Minimum share of errors that are the server's for a claim, if there are at least [`FEW`].
-const SHARE: f64 = 0.01;
 const FEW: u64 = 2;
 
 /// Counts replies that report an error, in protocols other than HTTP.
@@ -144,7 +142,8 @@ impl super::Rule for Rule {
         let trouble = self.trouble();
         // Programs often provoke an error on purpose, such as a row that exists already.
         let is_servers = !matches!(trouble, Trouble::Request | Trouble::Credentials);
-        let is_many = failed >= FEW && failed as f64 >= all as f64 * SHARE && is_servers;
+        let is_many =
+            failed >= FEW && failed as f64 >= all as f64 * evidence::FAILING_SHARE && is_servers;
         if failed == 0 || !(is_many || failed * 2 >= all) {
             return Conclusion::Nothing;
         }

@@ -17,6 +17,11 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::curve::curve_between;
 use crate::stats::histogram::Distribution;
 
+/// Minimum share of requests, calls or streams that fail for a claim on them.
+pub(super) const FAILING_SHARE: f64 = 0.01;
+/// The time that a program's ordinary work takes between two steps. A wait for a program counts from
+/// this length on.
+pub(crate) const ORDINARY_WORK: Duration = Duration::from_millis(5);
 /// Minimum share of the mean or the p99 that removing a cause must save for a claim.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
 /// Minimum time that removing a cause must save of the mean or the p99, in addition to

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, median};
+use super::evidence::{self, ORDINARY_WORK, median};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -35,10 +35,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts. A shorter wait may be ordinary work of the client, or a nearby server
-/// that answered immediately.
-const NOTABLE: Duration = Duration::from_millis(5);
-
 /// Watches requests with `Expect: 100-continue` whose body is sent although no `100 Continue`
 /// arrived. The wait before the body is the client's timeout.
 ///
@@ -66,7 +62,7 @@ impl super::Rule for Rule {
             return;
         }
         let lost = expectation.waited.saturating_sub(expectation.propagation);
-        if lost < NOTABLE {
+        if lost < ORDINARY_WORK {
             return;
         }
         // Without the header field, the client would not even wait the round trip for a `100

@@ -42,8 +42,6 @@ const REJECTS: Wording = Wording {
     ..FAILS
 };
 
-/// Minimum share of failed calls for a claim.
-const SHARE: f64 = 0.01;
 /// Maximum number of statuses in the evidence.
 const MOST_TOLD: usize = 4;
 /// Statuses that tell of a failure of the server: UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED,
@@ -66,7 +64,7 @@ impl super::Rule for Rule {
             failed.iter().map(|&(_, n)| n).sum::<u64>(),
             case.ledger.uncut(),
         );
-        if failures == 0 || (failures as f64) < all as f64 * SHARE {
+        if failures == 0 || (failures as f64) < all as f64 * evidence::FAILING_SHARE {
             return Conclusion::Nothing;
         }
         failed.sort_by_key(|&(status, n)| (Reverse(n), status));

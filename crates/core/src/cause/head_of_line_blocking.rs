@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Minimum wait that counts. Shorter waits are the transmission of earlier responses.
-const NOTABLE: Duration = Duration::from_millis(5);
+const LEAST_WAIT_BEHIND: Duration = Duration::from_millis(5);
 
 /// Watches requests that were sent before an earlier request on their connection was answered.
 /// Their responses had to wait for the earlier response (RFC 9112 §9.3.2).
@@ -53,7 +53,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let behind = exchange.waited(WaitKind::Behind);
-        if behind >= NOTABLE {
+        if behind >= LEAST_WAIT_BEHIND {
             self.0.add(exchange, Cost::exactly(behind), Duration::ZERO);
         }
     }

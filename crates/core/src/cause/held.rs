@@ -25,7 +25,7 @@ const BY_TIMER: Duration = Duration::from_millis(20);
 /// delay was in flight, or its timestamp is artificial.
 const LONGEST: Duration = Duration::from_millis(600);
 /// Minimum hold that counts.
-const NOTABLE: Duration = Duration::from_millis(1);
+const LEAST_HOLD: Duration = Duration::from_millis(1);
 /// Minimum share of the held second segments that left with the ACK. A program's own timer expires
 /// within 0.5 ms of the ACK in one of eight cases, by chance: ticks at 250 Hz are 4 ms apart.
 const SHARE_RELEASED: f64 = 0.7;
@@ -97,7 +97,7 @@ impl Prompt {
     fn note(&mut self, hold: &Hold) {
         self.count += 1;
         self.crowded += u64::from(hold.is_crowded);
-        if hold.held >= NOTABLE {
+        if hold.held >= LEAST_HOLD {
             self.packets = self.packets.into_iter().chain([hold.packets]).min();
         }
     }
@@ -129,7 +129,7 @@ impl HeldSegments {
                 HoldRelease::Acknowledgement | HoldRelease::Timed => {
                     self.timed += u64::from(hold.release == HoldRelease::Timed);
                     self.note_release(hold);
-                    is_released |= hold.held >= NOTABLE;
+                    is_released |= hold.held >= LEAST_HOLD;
                 }
             }
             if may_be_released(hold) {
@@ -141,7 +141,7 @@ impl HeldSegments {
             }
         }
         self.released += u64::from(is_released);
-        if held >= NOTABLE {
+        if held >= LEAST_HOLD {
             let cost = Cost::exactly(held);
             if is_released {
                 self.tally.add(exchange, cost, Duration::ZERO)

@@ -87,7 +87,7 @@ const READ_LATE_BY_SERVER: Wording = Wording {
 const LATE_TRIPS: u32 = 4;
 
 /// Minimum wait for a window that counts. Shorter waits are ordinary.
-const NOTABLE: Duration = Duration::from_millis(2);
+const LEAST_WINDOW_WAIT: Duration = Duration::from_millis(2);
 
 /// Watches waits for HTTP/2's flow-control window. A stream's data left only after a WINDOW_UPDATE
 /// for the stream or the connection, and would not have fit into the window before. TCP's own
@@ -109,7 +109,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let held = exchange.waited(WaitKind::FlowControl);
-        if held < NOTABLE {
+        if held < LEAST_WINDOW_WAIT {
             return;
         }
         self.tally
@@ -169,7 +169,7 @@ impl Rule {
         claim.basis = Basis::new(self.stalls, false);
         let each = Duration::from_nanos(self.tally.cost.likely / self.stalls.max(1));
         let trip = case.round_trip();
-        let is_late = trip.is_some_and(|trip| each >= trip * LATE_TRIPS + NOTABLE);
+        let is_late = trip.is_some_and(|trip| each >= trip * LATE_TRIPS + LEAST_WINDOW_WAIT);
         let wording = match culprit {
             Owner::Server if is_late => &READ_LATE_BY_SERVER,
             Owner::Server => &OF_THE_SERVER,

@@ -75,8 +75,6 @@ const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 /// The first code that is not defined.
 const UNDEFINED: u32 = 14;
-/// Minimum share of ended streams for a claim, if at least [`REPEATS`] ended.
-const SHARE: f64 = 0.01;
 /// Maximum number of kinds of ends in a sentence.
 const MOST_TOLD: usize = 5;
 
@@ -107,7 +105,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let (ended, all) = (self.tally.affected, case.ledger.uncut());
-        let is_many = ended >= REPEATS && ended as f64 >= all as f64 * SHARE;
+        let is_many = ended >= REPEATS && ended as f64 >= all as f64 * evidence::FAILING_SHARE;
         if !is_many && (ended == 0 || ended * 2 < all) {
             return Conclusion::Nothing;
         }

@@ -21,8 +21,6 @@ use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
 
-/// Minimum share of error responses for a claim.
-const SHARE: f64 = 0.01;
 /// Maximum part of the time, as one in this many, for which errors count as those of a beginning.
 const BEGINNING: i64 = 5;
 /// Minimum share of errors that all came at the beginning for a claim: a service that starts is
@@ -96,7 +94,7 @@ impl super::Rule for Rule {
         }
         found.extend(refused_behind(case, errors));
         let fault = errors.errors_that(StatusMeaning::is_servers_fault);
-        let is_fault = fault as f64 >= all.all() as f64 * SHARE;
+        let is_fault = fault as f64 >= all.all() as f64 * evidence::FAILING_SHARE;
         let culprit = if is_fault || self.is_configured(case) {
             Owner::Server
         } else {
@@ -268,7 +266,7 @@ fn seen(case: &Case<'_>) -> Statuses {
 
 fn is_frequent(errors: &Statuses, all: &Statuses) -> bool {
     let (errors, all) = (errors.errors(), all.all());
-    errors > 0 && errors as f64 >= all as f64 * SHARE
+    errors > 0 && errors as f64 >= all as f64 * evidence::FAILING_SHARE
 }
 
 fn of_packets(errors: &Statuses, seen: &Statuses) -> Evidence {

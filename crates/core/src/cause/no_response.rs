@@ -1,7 +1,5 @@
 //! The rule of the cause `no-response`.
 
-use core::time::Duration;
-
 use super::attempts::Attempts;
 use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
@@ -11,6 +9,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Unheard};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Evidence, EvidenceKind, counted};
+use crate::service::LEAST_PATIENCE;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -97,10 +96,6 @@ const KIND: FailureKind = FailureKind {
     what: "were accepted and not answered in the time allowed",
 };
 
-/// Minimum time for which a client must wait for a response. A client that leaves sooner did not
-/// wait: the last data before a FIN, such as a TLS alert, gets no response.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 /// The quantile of the response times above which an unanswered request is late.
 const NEARLY_ALL: f64 = 0.9;
 
@@ -126,7 +121,8 @@ impl super::Rule for Rule {
             && !exchange.signs.tls.is_answered
             && exchange.signs.is_request_acked
             && exchange.signs.fault.unheard != Unheard::Lost
-            && exchange.latency() >= PATIENCE;
+            // The last data before a FIN, such as a TLS alert, gets no response.
+            && exchange.latency() >= LEAST_PATIENCE;
         if has_failed {
             self.failures.add(exchange);
             self.ages.record(exchange.latency());

@@ -4,7 +4,7 @@ use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
-use crate::route::worth::{MATERIAL_SHARE, NOTABLE};
+use crate::route::worth::{MATERIAL_SHARE, WORTH_TRACING};
 use crate::stats::Merge;
 
 /// Watches the time that requests spend on the path.
@@ -13,7 +13,7 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let Some(trip) = case.round_trip().filter(|&trip| trip >= NOTABLE) else {
+        let Some(trip) = case.round_trip().filter(|&trip| trip >= WORTH_TRACING) else {
             return Conclusion::Nothing;
         };
         let travelling = case.ledger.shares.exchanges.of(WaitKind::RoundTrip);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::trips::{FACTOR, NOTABLE};
+use super::trips::{FACTOR, LATE_BY};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::claim::{Basis, Claim};
@@ -204,7 +204,7 @@ pub(crate) fn grown(facts: &Facts, target: TargetId) -> Option<(Duration, Durati
     [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
         .into_iter()
         .find_map(|method| Some((median_of(method, false)?, median_of(method, true)?)))
-        .filter(|&(idle, loaded)| loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR)
+        .filter(|&(idle, loaded)| loaded.saturating_sub(idle) >= LATE_BY && loaded >= idle * FACTOR)
 }
 
 fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {

@@ -68,7 +68,7 @@ const WATCHED: Wording = Wording {
 /// A kernel answers on its own host within microseconds; a switch and a cable take longer.
 const BESIDE: Duration = Duration::from_micros(200);
 /// Minimum delay that counts. A smaller delay may be a tick of either clock.
-const NOTABLE: Duration = Duration::from_millis(5);
+const LEAST_DWELL: Duration = Duration::from_millis(5);
 /// Minimum spread of the delays. A queue grows and shrinks. If a clock was changed, all later
 /// segments are late by the same amount.
 const STEADY: Duration = Duration::from_millis(1);
@@ -82,7 +82,7 @@ impl super::Rule for Rule {
         let queued = exchange.path.queued.response;
         let is_beside = exchange.path.to_server.is_some_and(|trip| trip <= BESIDE);
         // Each router would have decremented an initial TTL.
-        if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
+        if queued >= LEAST_DWELL && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
             self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);
         }
     }

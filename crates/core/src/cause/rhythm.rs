@@ -27,8 +27,6 @@ use crate::service::timeline::{self, Late, Moment};
 
 /// Minimum number of exchanges for a rhythm.
 const LEAST_MOMENTS: usize = 10;
-/// Minimum think time that counts. Shorter times are a server's ordinary work.
-pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
 /// The times of a server's requests and responses, with the pattern that was found.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +83,10 @@ impl Rhythm {
         let late_of = late
             .as_ref()
             .map(|(count, late, by_answer)| (*count, *late, &by_answer[..]));
-        let has_late = late.is_some() || thinks.last().is_some_and(|&longest| longest >= NOTABLE);
+        let has_late = late.is_some()
+            || thinks
+                .last()
+                .is_some_and(|&longest| longest >= evidence::ORDINARY_WORK);
         let found = (has_late && clear.len() >= LEAST_MOMENTS)
             .then(|| nature(&Answers::new(clear, thinks), late_of))
             .flatten();
@@ -265,7 +266,7 @@ impl Rhythm {
     pub(super) fn rest(&self, nature: &Nature) -> Tally {
         self.tally(|moment| {
             let rest = moment.think().saturating_sub(self.saved(nature, moment));
-            if rest >= NOTABLE {
+            if rest >= evidence::ORDINARY_WORK {
                 rest
             } else {
                 Duration::ZERO

@@ -17,6 +17,8 @@ use crate::stats::histogram::Distribution;
 /// Maximum number of round trips of a full handshake: two up to TLS 1.2 (RFC 5246 §7.3), and one
 /// more for a certificate that does not fit into the initial window.
 pub(crate) const ROUND_TRIPS: u32 = 3;
+/// Minimum stall of a handshake's flight that counts.
+pub(super) const LEAST_FLIGHT_STALL: Duration = Duration::from_millis(2);
 
 /// The latencies of exchanges including connection setup.
 #[derive(Clone, Debug, Default, Merge)]

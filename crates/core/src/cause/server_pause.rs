@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human, median};
+use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::held::{DELAYED, HeldSegments, may_be_released};
 use super::served;
 use super::wording::Wording;
@@ -71,9 +71,6 @@ const CHANCE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Minimum pause that counts. Shorter pauses are a server's ordinary work.
-const NOTABLE: Duration = Duration::from_millis(5);
-
 /// Minimum number of pauses in a response that can be at even intervals.
 const BEATS: usize = 5;
 /// The pauses of a response count as equal if they differ by at most the shortest one divided by
@@ -135,16 +132,16 @@ impl super::Rule for Rule {
         let all = all.saturating_sub(at_once.map(|hold| hold.held).sum());
         let late = released().filter(|hold| !is_by_trip(hold));
         let paused = all.saturating_sub(late.map(|hold| hold.held).sum());
-        if paused >= NOTABLE {
+        if paused >= ORDINARY_WORK {
             self.pauses
                 .add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
         let mut holds = exchange.sending.holds.iter();
         let is_written = holds.any(|hold| hold.release == HoldRelease::Written);
-        self.written += u64::from(all >= NOTABLE && is_written);
-        self.then_held += u64::from(all >= NOTABLE && is_then_held(exchange));
-        self.rhythmic += u64::from(all >= NOTABLE && has_rhythm(exchange));
-        if all >= NOTABLE {
+        self.written += u64::from(all >= ORDINARY_WORK && is_written);
+        self.then_held += u64::from(all >= ORDINARY_WORK && is_then_held(exchange));
+        self.rhythmic += u64::from(all >= ORDINARY_WORK && has_rhythm(exchange));
+        if all >= ORDINARY_WORK {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
             let (count, longest) = self.single;
             let deliveries = exchange.sending.deliveries.iter();
@@ -177,7 +174,7 @@ impl Rule {
     /// Returns a note on streams of events, if there is no claim.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
-        if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
+        if count == 0 || self.streamed.max().is_none_or(|most| most < ORDINARY_WORK) {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {

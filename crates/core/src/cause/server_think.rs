@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human, median};
+use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::greetings::Greetings;
-use super::rhythm::NOTABLE;
 use super::served;
 use super::silence::LoadSilences;
 use super::thinking::{ThinkTime, idle_think, with_the_server};
@@ -138,7 +137,7 @@ fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
     let mut claim = evidence::claim(Id::ServerThink, Owner::Server, case, tally);
     claim.exemplars = case.gathered.thinking.tally().exemplars();
     claim.evidence.push(with_the_server(case, tally));
-    if let Some(idle) = idle_think(case).filter(|&idle| idle >= NOTABLE) {
+    if let Some(idle) = idle_think(case).filter(|&idle| idle >= ORDINARY_WORK) {
         let text = format!(
             "a single request to the idle server waited {} too",
             human(idle)

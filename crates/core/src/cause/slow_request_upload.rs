@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, median};
+use super::evidence::{self, ORDINARY_WORK, median};
 use super::upstream::{UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -24,9 +24,6 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// Minimum pause that counts. Shorter pauses are a client's ordinary work.
-const NOTABLE: Duration = Duration::from_millis(5);
-
 /// Watches pauses within requests in which nothing held the data back.
 #[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Rule(Tally);
@@ -40,7 +37,7 @@ impl super::Rule for Rule {
         let paused = exchange
             .waited(WaitKind::RequestPause)
             .saturating_sub(expected.map(|e| e.waited).unwrap_or_default());
-        if paused >= NOTABLE {
+        if paused >= ORDINARY_WORK {
             self.0.add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
     }

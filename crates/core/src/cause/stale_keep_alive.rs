@@ -15,6 +15,7 @@ use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
+use crate::service::LEAST_PATIENCE;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::bounded::Least;
@@ -52,10 +53,8 @@ const WORDING: Wording = Wording {
 
 /// Maximum number of times kept of each kind. These are the first ones.
 const MAX_INSTANTS: usize = 4096;
-/// Minimum time after which a client gives up a request.
-const SOONEST: Duration = Duration::from_millis(100);
 /// Maximum time until the client's next connection. A later connection has another reason.
-const PATIENCE: Duration = Duration::from_secs(130);
+const LATEST_RECONNECT: Duration = Duration::from_secs(130);
 /// Minimum number of failed requests for a claim.
 const REPEATS: u64 = 2;
 
@@ -152,7 +151,7 @@ impl Rule {
         let mut waited = Distribution::default();
         let mut openings: BTreeSet<_> = self.openings.sorted().into_iter().collect();
         for (client, at) in self.ignored.sorted() {
-            let (soonest, latest) = (at + SOONEST, at + PATIENCE);
+            let (soonest, latest) = (at + LEAST_PATIENCE, at + LATEST_RECONNECT);
             let next = openings.range((client, soonest)..=(client, latest)).next();
             if let Some(next) = next.copied() {
                 openings.remove(&next);

@@ -43,7 +43,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Minimum wait of an unanswered request that counts.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LEAST_UNANSWERED: Duration = Duration::from_millis(500);
 /// Minimum ratio of an unanswered request's wait to the time of nearly all other requests. If a
 /// server is only slow, its slowest responses are not far from the others.
 const OUTSTANDING: u32 = 10;
@@ -113,7 +113,7 @@ impl Starved {
             let served =
                 matches!(exchange.outcome, Outcome::Complete(_)).then(|| stretch(exchange.end));
             let is_new = served.is_some() && served != self.latest;
-            let is_slow = exchange.latency() >= PATIENCE;
+            let is_slow = exchange.latency() >= LEAST_UNANSWERED;
             if is_new || is_slow {
                 self.served.extend(served);
                 self.latest = served.or(self.latest);
@@ -180,7 +180,7 @@ impl Starved {
             // A worker that has taken a connection answers its later requests quickly. On a
             // connection whose requests just take long, they do so again.
             let is_slow = waiting.is_answered && self.slow.contains(&waiting.client);
-            let is_short = wait < PATIENCE.max(usual * OUTSTANDING);
+            let is_short = wait < LEAST_UNANSWERED.max(usual * OUTSTANDING);
             if is_slow || is_short || !self.has_served(waiting.begin, end) {
                 continue;
             }
@@ -263,7 +263,7 @@ pub(super) fn is_left(exchange: &Exchange) -> bool {
     if exchange.id.ordinal > 0 {
         return false;
     }
-    let has_thought = || exchange.waited(WaitKind::ServerThink) >= PATIENCE;
+    let has_thought = || exchange.waited(WaitKind::ServerThink) >= LEAST_UNANSWERED;
     match exchange.outcome {
         Outcome::Complete(_) => has_thought(),
         // The client left within the response.

@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human, median};
-use super::rhythm::NOTABLE;
+use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::{Case, beside, path_queueing, starved};
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
@@ -40,7 +39,7 @@ const OWN_SHARE: f64 = 0.5;
 /// Watches the time from a complete request to the first byte of the response.
 #[derive(Clone, Debug, Default, Merge)]
 pub(crate) struct Thinking {
-    /// The exchanges whose think time is at least [`NOTABLE`], without those of the other tallies.
+    /// The exchanges whose think time is at least [`ORDINARY_WORK`], without those of the other tallies.
     tally: Tally,
     /// Requests whose connection ended before any response. How long the server would have taken is
     /// unknown.
@@ -66,7 +65,7 @@ impl Thinking {
         }
         let think = exchange.waited(WaitKind::ServerThink);
         self.think.record(think);
-        if think >= NOTABLE {
+        if think >= ORDINARY_WORK {
             let is_answered = exchange.signs.has_response
                 || matches!(
                     exchange.outcome,
@@ -83,7 +82,7 @@ impl Thinking {
         }
     }
 
-    /// Returns all exchanges whose think time is at least [`NOTABLE`].
+    /// Returns all exchanges whose think time is at least [`ORDINARY_WORK`].
     pub(super) fn tally(&self) -> Tally {
         let mut all = self.tally.clone();
         all.merge(self.passed_over.clone());
@@ -142,9 +141,9 @@ impl Thinking {
     }
 
     /// Returns the share of all think time that passed in exchanges whose think time is at least
-    /// [`NOTABLE`] (0 to 1).
+    /// [`ORDINARY_WORK`] (0 to 1).
     pub(super) fn slow_share(&self) -> f64 {
-        self.think.sum_above(NOTABLE) as f64 / (self.think.sum_ns() as f64).max(1.0)
+        self.think.sum_above(ORDINARY_WORK) as f64 / (self.think.sum_ns() as f64).max(1.0)
     }
 
     /// Returns the quantile `part` (0 to 1) of all think times.
@@ -158,7 +157,8 @@ impl Thinking {
 
     pub(super) fn has_floor(&self) -> bool {
         let tenth = self.think.quantile(0.1).unwrap_or_default();
-        self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
+        self.median() >= ORDINARY_WORK
+            && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
     }
 
     /// Returns true if all but a few requests take about as long as half of them, and these few take
@@ -215,7 +215,7 @@ impl Thinking {
 
     /// Returns true if the idle server takes about as long, so that the load is not the reason.
     fn is_its_own(&self, idle: Duration) -> bool {
-        idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
+        idle >= ORDINARY_WORK && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }
 
     fn saturation(&self, case: &Case<'_>, idle: Duration) -> Remark {

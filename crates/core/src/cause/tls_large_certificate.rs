@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::human;
-use super::secured::Secured;
+use super::secured::{LEAST_FLIGHT_STALL, Secured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim};
@@ -52,8 +52,6 @@ const WORDING: Wording = Wording {
 /// Minimum size of a flight that can stall, in bytes. A smaller flight fits even into the initial
 /// window before RFC 6928 (RFC 3390).
 const LEAST_FLIGHT: u64 = 4380;
-/// Minimum stall that counts.
-const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches server flights that stop for a round trip. The initial congestion window (ten segments,
 /// RFC 6928) was full, and the client's ACK released the rest. A lost segment would be
@@ -94,7 +92,7 @@ impl super::Rule for Rule {
 
 /// Returns the leg whose flight stopped in the middle for an ACK.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
-    let half = (handshake.round_trip? / 2).max(NOTABLE);
+    let half = (handshake.round_trip? / 2).max(LEAST_FLIGHT_STALL);
     handshake.legs.iter().find(|leg| {
         leg.answer_bytes >= LEAST_FLIGHT && leg.longest_gap >= half && leg.spread >= half
     })

@@ -1,9 +1,7 @@
 //! The rule of the cause `tls-record-buffering`.
 
-use core::time::Duration;
-
 use super::evidence::human;
-use super::secured::Secured;
+use super::secured::{LEAST_FLIGHT_STALL, Secured};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -38,8 +36,6 @@ const WORDING: Wording = Wording {
 /// Minimum size of a long record, in bytes. A smaller record and its header fit even into the
 /// initial window before RFC 6928 (RFC 3390).
 const LONG_RECORD: u64 = 4380;
-/// Minimum stall that counts.
-const NOTABLE: Duration = Duration::from_millis(2);
 
 /// Watches responses whose first record stops for a round trip in the middle, because the
 /// congestion window is full. A record can be decrypted only as a whole, so the client's program
@@ -91,7 +87,7 @@ fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
     let Some(trip) = record.round_trip else {
         return false;
     };
-    let half = (trip / 2).max(NOTABLE);
+    let half = (trip / 2).max(LEAST_FLIGHT_STALL);
     let otherwise = exchange.waited(WaitKind::ServerPause) + exchange.waited(WaitKind::Recovery);
     record.bytes > LONG_RECORD && record.longest_gap >= half && otherwise < half
 }

@@ -1,8 +1,6 @@
 //! The rule of the cause `tls-revocation-fetch`.
 
-use core::time::Duration;
-
-use super::evidence::human;
+use super::evidence::{ORDINARY_WORK, human};
 use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -42,8 +40,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum pause that counts. A client verifies certificates within a few milliseconds.
-const NOTABLE: Duration = Duration::from_millis(5);
 /// Minimum share of the pauses in which a fetch took place.
 const SHARE: f64 = 0.5;
 
@@ -72,7 +68,7 @@ impl super::Rule for Rule {
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
         let paused = legs.iter().max_by_key(|leg| leg.client_think);
-        let Some(leg) = paused.filter(|leg| leg.client_think >= NOTABLE) else {
+        let Some(leg) = paused.filter(|leg| leg.client_think >= ORDINARY_WORK) else {
             return self.secured.add(exchange, Cost::default());
         };
         let cost = cost_of(exchange, leg);
@@ -107,10 +103,10 @@ fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
         .as_ref()
         .map_or((exchange.begin, None), |h| (h.end, h.round_trip));
     let trip = trip.unwrap_or_default();
-    let is_held = trip > NOTABLE && exchange.begin.since(end) >= trip * 3 / 4;
+    let is_held = trip > ORDINARY_WORK && exchange.begin.since(end) >= trip * 3 / 4;
     let rest = pause.saturating_sub(trip);
     Cost {
-        low: nanos(rest.min(pause.saturating_sub(NOTABLE))),
+        low: nanos(rest.min(pause.saturating_sub(ORDINARY_WORK))),
         likely: nanos(if is_held { rest } else { pause }),
         high: nanos(pause),
     }

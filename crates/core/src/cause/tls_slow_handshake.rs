@@ -67,7 +67,7 @@ const RESUMED: Wording = Wording {
 
 /// Minimum time of the server that counts. An RSA signature with 2048 bits takes a millisecond or
 /// two on any processor. A longer time is queueing or a slow key.
-const NOTABLE: Duration = Duration::from_millis(8);
+const LEAST_CRYPTOGRAPHY: Duration = Duration::from_millis(8);
 /// Minimum ratio of the server's time for requests to its time for handshakes, if the server is
 /// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
@@ -95,7 +95,7 @@ impl Idle {
             request: request.saturating_sub(trip),
         };
         let share = idle.handshake.as_secs_f64() * SHARE_OF_REQUESTS;
-        let is_apart = idle.handshake >= NOTABLE && idle.request.as_secs_f64() <= share;
+        let is_apart = idle.handshake >= LEAST_CRYPTOGRAPHY && idle.request.as_secs_f64() <= share;
         is_apart.then_some(idle)
     }
 }
@@ -137,7 +137,7 @@ impl super::Rule for Rule {
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
         let think: Duration = legs.iter().map(|leg| leg.server_think).sum();
-        let cost = if think >= NOTABLE {
+        let cost = if think >= LEAST_CRYPTOGRAPHY {
             Cost::exactly(think)
         } else {
             Cost::default()
@@ -176,7 +176,9 @@ fn beyond_round_trips(exchange: &Exchange) -> Option<Duration> {
     let is_seen = exchange.packets.first.is_some() || exchange.connecting.handshake.is_some();
     let setup = exchange.connecting.setup.filter(|_| !is_seen)?;
     let trips = exchange.path.to_server? * (1 + ROUND_TRIPS);
-    setup.checked_sub(trips).filter(|beyond| *beyond >= NOTABLE)
+    setup
+        .checked_sub(trips)
+        .filter(|beyond| *beyond >= LEAST_CRYPTOGRAPHY)
 }
 
 /// Returns true if the path loses so many segments that it may have delayed a handshake.

@@ -1,7 +1,7 @@
 //! Round trips that are longer than the minimum. The rules on the path share this file.
 //!
 //! An exchange is *late* if its round trip is longer than the minimum by [`FACTOR`] and
-//! [`NOTABLE`].
+//! [`LATE_BY`].
 
 use core::time::Duration;
 
@@ -12,6 +12,7 @@ use super::features::Features;
 use crate::claim::Claim;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Queueing};
+use crate::observed::segment::LINUX_TTL;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::service::Uploads;
@@ -23,7 +24,7 @@ use crate::stats::histogram::Distribution;
 /// Minimum ratio of a late round trip to the minimum.
 pub(super) const FACTOR: u32 = 2;
 /// Minimum difference between a late round trip and the minimum.
-pub(super) const NOTABLE: Duration = Duration::from_millis(5);
+pub(super) const LATE_BY: Duration = Duration::from_millis(5);
 /// Minimum delay that is attributed to the path.
 const SLIGHT: Duration = Duration::from_millis(1);
 /// The initial congestion window of ten segments, in bytes (RFC 6928).
@@ -42,10 +43,8 @@ const LASTING: u32 = 3;
 const ASTRAY: usize = 5;
 
 /// Maximum delay of a delayed ACK of Linux, if the round trip is not longer
-/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`). The second value is the initial TTL of
-/// Linux (`ip_default_ttl`), which some other systems share.
+/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`).
 const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
-const LINUX_TTL: u8 = 64;
 /// If the time passed on the path, the server's kernel acknowledges at most one in this many
 /// requests before the response.
 const ACKED: u64 = 10;
@@ -173,7 +172,7 @@ impl Trips {
             && exchange
                 .path
                 .to_server
-                .is_some_and(|least| least >= NOTABLE)
+                .is_some_and(|least| least >= LATE_BY)
         {
             return;
         }
@@ -188,7 +187,7 @@ impl Trips {
         let least = exchange.path.to_server.unwrap_or(seen) + beyond;
         self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
-        let is_late = trip >= least * FACTOR && late >= NOTABLE;
+        let is_late = trip >= least * FACTOR && late >= LATE_BY;
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
             self.least.own.record(least);
@@ -203,7 +202,7 @@ impl Trips {
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
             self.outside.heard_late = self.outside.heard_late.saturating_add(heard);
         }
-        if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
+        if late >= LATE_BY && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
@@ -539,7 +538,7 @@ fn step_between(before: &[Sample], after: &[Sample]) -> Option<LevelStep> {
     let (low, high) = (level(before)?, level(after)?);
     let (from, to) = (low.1, high.1);
     let rise = from.max(to) - from.min(to);
-    let is_notable = rise >= NOTABLE.max(from.min(to).mul_f64(STEP_SHARE));
+    let is_notable = rise >= LATE_BY.max(from.min(to).mul_f64(STEP_SHARE));
     let is_steady = |(low, _, high): (Duration, Duration, Duration)| (high - low) * 2 <= rise;
     let is_shared = before
         .iter()

@@ -8,7 +8,7 @@ use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::rhythm::{Gate, NOTABLE, Rhythm, quantile, sorted};
+use super::rhythm::{Gate, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
 use super::{Case, evidence};
 use crate::observed::flow::Endpoint;
@@ -202,7 +202,7 @@ impl Upstream {
         let mut tally = Tally::default();
         for pair in &self.pairs {
             let saved = self.saved(role, pair);
-            if saved >= NOTABLE {
+            if saved >= evidence::ORDINARY_WORK {
                 tally.add_moment(&pair.front, saved, self.weight);
             }
         }
@@ -220,7 +220,7 @@ impl Upstream {
                 role => self.saved(role, pair),
             };
             let rest = pair.front.think().saturating_sub(saved);
-            if rest >= NOTABLE {
+            if rest >= evidence::ORDINARY_WORK {
                 tally.add_moment(&pair.front, rest, self.weight);
             }
         }
@@ -234,7 +234,7 @@ impl Upstream {
         for pair in &self.pairs {
             let upload = pair.front.sent.since(pair.front.begin);
             let rest = upload.saturating_sub(pair.overlap());
-            if rest >= NOTABLE {
+            if rest >= evidence::ORDINARY_WORK {
                 tally.add_moment(&pair.front, rest, self.weight);
             }
         }
@@ -284,7 +284,7 @@ pub(super) fn asked_meanwhile(
 }
 
 fn is_slow(moment: &Moment) -> bool {
-    moment.think() >= NOTABLE
+    moment.think() >= evidence::ORDINARY_WORK
 }
 
 fn median(pairs: &[Pair], of: impl Fn(&Pair) -> Duration) -> Duration {
@@ -293,19 +293,21 @@ fn median(pairs: &[Pair], of: impl Fn(&Pair) -> Duration) -> Duration {
 
 fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<UpstreamRole> {
     let think = median(pairs, |pair| pair.front.think());
-    let is_main =
-        |part: Duration| part >= NOTABLE && part.as_secs_f64() >= think.as_secs_f64() * MAINLY;
+    let is_main = |part: Duration| {
+        part >= evidence::ORDINARY_WORK && part.as_secs_f64() >= think.as_secs_f64() * MAINLY
+    };
     let most = |is: &dyn Fn(&Pair) -> bool| {
         pairs.iter().filter(|pair| is(pair)).count() as f64 >= pairs.len() as f64 * MOST
     };
     let upload = median(pairs, |pair| pair.front.sent.since(pair.front.begin));
-    let is_asked_late = upload >= NOTABLE * 4
+    let is_asked_late = upload >= evidence::ORDINARY_WORK * 4
         && most(&|pair| pair.back.begin + JITTER >= pair.front.sent)
-        && median(pairs, Pair::overlap) >= NOTABLE * 4;
+        && median(pairs, Pair::overlap) >= evidence::ORDINARY_WORK * 4;
     if is_asked_late {
         return Some(UpstreamRole::IsAskedLate);
     }
-    let is_streaming = median(pairs, |pair| pair.back.end.since(pair.arrival())) >= NOTABLE * 4;
+    let is_streaming =
+        median(pairs, |pair| pair.back.end.since(pair.arrival())) >= evidence::ORDINARY_WORK * 4;
     if is_main(median(pairs, Pair::held)) && is_streaming {
         return Some(UpstreamRole::IsHeldBack);
     }
@@ -414,7 +416,7 @@ fn is_filled(pair: &Pair) -> bool {
         && back.client.addr != front.client.addr
         && back.begin >= front.begin
         && back.answered <= front.answered
-        && think >= NOTABLE
+        && think >= evidence::ORDINARY_WORK
         && pair.waited().as_secs_f64() >= think.as_secs_f64() * FILLED
 }
 

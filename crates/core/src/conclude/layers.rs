@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::Observations;
 use super::layer::layer;
 use super::lookups::LONG_LOOKUP;
-use crate::cause::evidence::{human, median, percent};
+use crate::cause::evidence::{ORDINARY_WORK, human, median, percent};
 use crate::cause::settings;
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
@@ -49,8 +49,6 @@ const OVERDUE: Duration = Duration::from_millis(20);
 const OVERDUE_RATIO: u32 = 10;
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// Minimum think time that makes the server suspect if the capture contains no complete response.
-const NOTABLE: Duration = Duration::from_millis(5);
 /// The waits of the transport: for windows, acknowledgements and retransmissions.
 const TRANSPORTS: [WaitKind; 7] = [
     WaitKind::RequestHeld,
@@ -615,7 +613,12 @@ fn repeated(tallied: Tallied) -> String {
 /// Returns the server's layer. `is_known` is true if it mostly waited for processors that others used,
 /// or worked on its requests.
 fn server(ledger: &Ledger, part: &LayerPart, is_known: bool) -> Layer {
-    if ledger.counts.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
+    if ledger.counts.count == 0
+        && ledger
+            .broken_off
+            .max()
+            .is_some_and(|most| most >= ORDINARY_WORK)
+    {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",
             human(ledger.broken_off.max().unwrap_or_default())

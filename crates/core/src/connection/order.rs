@@ -9,6 +9,7 @@ use count::{Count, MAX_SKIPPED, Step};
 
 use crate::attribution::LEAST_TIMEOUT;
 use crate::attribution::packet::{Order, longest_repair};
+use crate::observed::segment::LINUX_TTL;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -22,8 +23,6 @@ const REGULAR_A_GAP: u32 = 4;
 /// Minimum time of a repair. After a gap due to losses, the lost data is retransmitted: the end of
 /// a flight by a probe, two round trips later; a whole flight by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
-/// Initial TTL of Linux (`ip_default_ttl`); other systems start higher.
-const LINUX_TTL: u8 = 64;
 
 /// A sender's IPv4 identifications and timestamps. Linux increments the identification by one for
 /// each segment of a connection (`ip_select_ident_segs()`), so a gap means segments that never

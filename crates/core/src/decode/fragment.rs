@@ -2,7 +2,7 @@
 //!
 //! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5), a packet counts when all its fragments have
 //! arrived, in any order. A packet with overlapping fragments is dropped as a whole (RFC 5722).
-//! Memory is bounded: [`MAX_PACKETS`] packets of at most [`MAX_LEN`] bytes each, for [`PATIENCE`].
+//! Memory is bounded: [`MAX_PACKETS`] packets of at most [`MAX_LEN`] bytes each, for [`REASSEMBLY_TIME`].
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -24,7 +24,7 @@ pub(super) const MAX_LEN: u32 = 65_535;
 /// below 300 bytes, where such packets do not occur.
 const MAX_PIECES: usize = 256;
 /// The time for which missing fragments are awaited: Linux's `ipfrag_time`.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REASSEMBLY_TIME: Duration = Duration::from_secs(30);
 
 /// The packets with missing fragments.
 #[derive(Debug, Default)]
@@ -174,7 +174,7 @@ impl Fragments {
     }
 
     fn find_or_begin(&mut self, at: Timestamp, key: Key) -> usize {
-        let is_late = |packet: &Partial| at.since(packet.begun) > PATIENCE;
+        let is_late = |packet: &Partial| at.since(packet.begun) > REASSEMBLY_TIME;
         while self.partial.front().is_some_and(is_late) {
             self.partial.pop_front();
         }

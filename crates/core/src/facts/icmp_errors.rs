@@ -31,7 +31,7 @@ const MAX_ALIVE: usize = 4096;
 const DHCP_SERVER: u16 = 67;
 /// A ping sent within this time before the capture's last packet does not count as lost: its reply
 /// may come after the end of the capture.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LATEST_REPLY: Duration = Duration::from_secs(1);
 
 /// The ICMP errors and pings of a whole capture.
 #[derive(Clone, Debug, Default)]
@@ -220,7 +220,10 @@ impl Pair {
     }
 
     fn overdue(&self, last: Timestamp) -> u64 {
-        let overdue = self.open.values().filter(|at| last.since(**at) >= PATIENCE);
+        let overdue = self
+            .open
+            .values()
+            .filter(|at| last.since(**at) >= LATEST_REPLY);
         overdue.count() as u64
     }
 }

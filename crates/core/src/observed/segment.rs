@@ -154,6 +154,8 @@ pub struct IpFacts {
     pub is_own: bool,
 }
 
+/// Initial TTL of Linux (`ip_default_ttl`), which some other systems share. Others start higher.
+pub(crate) const LINUX_TTL: u8 = 64;
 /// The initial times to live of systems (Linux and others, Windows, some routers).
 pub(crate) const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 

@@ -9,7 +9,7 @@ use crate::observed::segment::hops;
 use crate::stats::histogram::Distribution;
 
 /// Minimum round-trip time for which the route is traced because of its distance.
-pub(crate) const NOTABLE: Duration = Duration::from_millis(1);
+pub(crate) const WORTH_TRACING: Duration = Duration::from_millis(1);
 /// Minimum share of a request's time that the round trip must take to be material.
 pub(crate) const MATERIAL_SHARE: f64 = 0.1;
 
@@ -61,7 +61,7 @@ impl<'a> TargetProbes<'a> {
             .or_else(|| self.median(&[ProbeMethod::HttpFresh]))
             .unwrap_or_default();
         trip.is_some_and(|trip| {
-            trip >= NOTABLE && trip.as_secs_f64() >= request.as_secs_f64() * MATERIAL_SHARE
+            trip >= WORTH_TRACING && trip.as_secs_f64() >= request.as_secs_f64() * MATERIAL_SHARE
         })
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn routers_show_in_the_time_to_live_or_else_in_a_gateway() {
         let passes = |ttl, has_gateway| {
-            let probes = [probe(ProbeMethod::TcpSyn, Some(NOTABLE), ttl)];
+            let probes = [probe(ProbeMethod::TcpSyn, Some(WORTH_TRACING), ttl)];
             TargetProbes::new(probes.iter()).pass_routers(has_gateway)
         };
         assert!(passes(Some(62), false));

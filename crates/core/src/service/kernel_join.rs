@@ -31,7 +31,7 @@ pub(crate) const KINDS: [WaitKind; 3] = [
 ];
 /// Minimum wait that is worth splitting. Also the maximum time that a request may take to arrive:
 /// with a slower request, the turn's stages include time of the client.
-const NOTABLE: Duration = Duration::from_millis(1);
+const WORTH_SPLITTING: Duration = Duration::from_millis(1);
 /// Minimum difference that counts as a disagreement: smaller ones do not matter, because a busy
 /// host may need that long from its device to its sockets. The error bounds of the waits are added.
 const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
@@ -169,12 +169,12 @@ fn with_time(splits: &Splits) -> impl Iterator<Item = (WaitKind, &Split)> + Clon
 
 fn split(splits: &mut Splits, exchange: &Exchange, turn: &RequestSpan) {
     let Some(stages) = turn.stages() else { return };
-    if turn.delivered_last.since(turn.delivered) >= NOTABLE {
+    if turn.delivered_last.since(turn.delivered) >= WORTH_SPLITTING {
         return;
     }
     for (kind, split) in KINDS.into_iter().zip(splits) {
         let packets = waited(exchange, |wait| wait.kind == kind);
-        if packets >= NOTABLE {
+        if packets >= WORTH_SPLITTING {
             split.packets.record(packets);
             split.host.record(at_host(kind, turn));
             for (all, took) in split.stages.iter_mut().zip(stages) {

@@ -11,8 +11,9 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of requests kept that were left last.
 const MOST: usize = 1024;
-/// Minimum wait for a response of a client that gives up, if no response shows how long they take.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Minimum time for which a client waits for a response before it gives up, if no response shows how long
+/// they take. A client that leaves sooner did not wait.
+pub(crate) const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 /// The quantile of the response times above which a response is late.
 const NEARLY_ALL: f64 = 0.99;
 /// Minimum ratio of the wait of a request that a client leaves when it ends to a late response's
@@ -61,13 +62,13 @@ impl Left {
         let mut answered = latency.clone();
         answered.subtract(&self.waited);
         let Some(late) = answered.quantile(NEARLY_ALL) else {
-            return above(&self.waited, PATIENCE);
+            return above(&self.waited, LEAST_PATIENCE);
         };
         let is_at_end = |left: &&(Timestamp, Duration)| Some(left.0) >= self.last_begin;
         let (mut at_end, mut failed) = (Distribution::default(), 0);
         for &(_, waited) in self.latest.iter().filter(is_at_end) {
             at_end.record(waited);
-            failed += u64::from(waited > late * AT_END && waited >= PATIENCE);
+            failed += u64::from(waited > late * AT_END && waited >= LEAST_PATIENCE);
         }
         let mut before = self.waited.clone();
         before.subtract(&at_end);

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Side};
+use crate::observed::segment::LINUX_TTL;
 use crate::observed::time::Timestamp;
 use crate::service::Ledger;
 use crate::stats::Merge;
@@ -32,9 +33,6 @@ const SMALL: u32 = 1200;
 const MANY_REPEATS: u32 = 3;
 /// Maximum delay of an acknowledgement.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
-/// Initial TTL of Linux (`ip_default_ttl`). Systems with a higher initial TTL also delay first
-/// ACKs.
-const LINUX_TTL: u8 = 64;
 /// Minimum delay of a first response by which the server counts as stalled.
 const STANDS: Duration = Duration::from_millis(50);
 /// Minimum ratio of such a delay to the median.

@@ -8,16 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use lagtrace_sources::files;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::failure::Result;
-use crate::interrupt::Interrupt;
-
-/// The time that a read waits before it checks whether the user requested a stop.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+use crate::interrupt::{Interrupt, LONGEST_POLL};
 
 /// An input that ends when the user requests a stop, even if it is a pipe without data.
 pub(super) struct Input {
@@ -80,7 +74,7 @@ impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.interrupt.is_requested() {
             let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut ready, Some(&PATIENCE)) {
+            match poll(&mut ready, Some(&LONGEST_POLL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => {
                     let len = self.file.read(buffer)?;

@@ -19,7 +19,7 @@ use crate::conclusion;
 use crate::console::Console;
 use crate::delivery::{self, Lines, writing};
 use crate::failure::{Failure, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{CHECKED_EVERY, Interrupt};
 use crate::output::Format;
 use crate::words;
 
@@ -27,9 +27,6 @@ use crate::words;
 /// per `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
 const ICMP_BURST: u32 = 6;
 const ICMP_PACE: Duration = Duration::from_secs(1);
-
-/// The interval at which a stop request of the user is checked for.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The messages from the threads of the series.
 enum Told {
@@ -126,7 +123,7 @@ impl<'a> Session<'a> {
             && !interrupt.is_requested()
             && !stop.load(Ordering::Relaxed)
         {
-            thread::sleep(PATIENCE);
+            thread::sleep(CHECKED_EVERY);
         }
     }
 
@@ -158,7 +155,7 @@ impl<'a> Session<'a> {
             if interrupt.is_requested() {
                 stop.store(true, Ordering::Relaxed);
             }
-            match told.recv_timeout(PATIENCE) {
+            match told.recv_timeout(CHECKED_EVERY) {
                 Ok(told) => self.hear(told)?,
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),

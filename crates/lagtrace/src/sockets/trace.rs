@@ -4,13 +4,14 @@ mod line;
 
 use std::io::Write;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_sources::kernel::Calls;
 
 use super::Options;
+use crate::call_trace::TAKEN_EVERY;
 use crate::console::Console;
 use crate::delivery::{self, writing};
 use crate::exit::Outcome;
@@ -19,9 +20,6 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::watch::refused;
 use crate::words;
-
-/// Maximum time for which calls wait in the kernel.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Traces until the user or the duration ends the trace.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
@@ -39,7 +37,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let end = options.duration.map(|duration| Instant::now() + duration);
     console.detail("the tracepoints are attached");
     while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
-        thread::sleep(PATIENCE);
+        thread::sleep(TAKEN_EVERY);
         calls.take(|call| lines.take(&call));
         lines.flush(console)?;
     }

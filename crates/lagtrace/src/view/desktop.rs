@@ -17,7 +17,7 @@ use super::place::Reader;
 /// Time in which a browser that cannot be started says so. One that runs longer has started.
 const FAILS_WITHIN: Duration = Duration::from_secs(2);
 /// Interval at which a started program is checked.
-const PATIENCE: Duration = Duration::from_millis(20);
+const CHECKED_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// The usual port of SSH.
 const SSH_PORT: &str = "22";
 
@@ -146,7 +146,7 @@ fn started(mut command: Command) -> bool {
     while Instant::now() < end {
         match child.try_wait() {
             Ok(Some(status)) => return status.success(),
-            Ok(None) => thread::sleep(PATIENCE),
+            Ok(None) => thread::sleep(CHECKED_AGAIN_AFTER),
             Err(_) => return true,
         }
     }

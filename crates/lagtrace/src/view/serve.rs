@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lagtrace_sources::keeper;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::failure::Result;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, LONGEST_POLL};
 use crate::render::html::{self, Place};
 
 mod capture;
@@ -33,11 +33,6 @@ use readers::Readers;
 use request::{Refusal, Request};
 pub(crate) use served_page::{ASKED_EVERY, ServedPage, Version};
 
-/// Time for which the server waits before it checks whether the user requested a stop.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
 /// Maximum number of connections at a time; others wait in the kernel's queue. Browsers open a few
 /// before they use them.
 const MAX_CONNECTIONS: usize = 16;
@@ -112,7 +107,7 @@ impl Server {
         thread::scope(|scope| {
             while !interrupt.is_requested() {
                 let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
-                match poll(&mut ready, Some(&PATIENCE)) {
+                match poll(&mut ready, Some(&LONGEST_POLL)) {
                     Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                     Ok(_) if !places.make_room() => {
                         thread::sleep(Duration::from_millis(20));

@@ -1,7 +1,7 @@
 //! A watch that is running: what it sees is passed to the analysis.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::decode::Packet;
@@ -15,15 +15,12 @@ use super::conclusions::Conclusions;
 use super::ends::ProcessEnds;
 use super::live::Live;
 use crate::analyze::listing::Listing;
-use crate::call_trace::CallTrace;
+use crate::call_trace::{CallTrace, TAKEN_EVERY};
 use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 use crate::words;
-
-/// Maximum time for which observations wait in the kernel.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A watch that is running.
 pub(super) struct Session {
@@ -54,7 +51,7 @@ impl Session {
     ) -> Standing {
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         while !interrupt.is_requested() && !is_over() && !self.is_unread() {
-            thread::sleep(PATIENCE);
+            thread::sleep(TAKEN_EVERY);
             watch.take(|sighting| self.take(&sighting));
             self.calls.iter_mut().for_each(CallTrace::take);
             self.ends.look(console);

@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use super::{NOTABLE, TIMESTAMP_ERROR, after_first, first_queued, until_first, was_whole};
+use super::{TIMESTAMP_ERROR, WORTH_SPLITTING, after_first, first_queued, until_first, was_whole};
 use crate::exchange::HoldPackets;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
@@ -37,7 +37,7 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duratio
     let mut holds = Vec::new();
     for wait in &exchange.waits {
         let parts = match wait.kind {
-            _ if wait.duration() < NOTABLE => None,
+            _ if wait.duration() < WORTH_SPLITTING => None,
             WaitKind::ServerThink if is_one_think => think(wait, turn, error, &mut held),
             WaitKind::ServerPause | WaitKind::ResponseHeld => stop.name(wait),
             _ => None,
@@ -62,7 +62,7 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duratio
 /// server's apparent waits from outside: a retransmitted part, a request that took long to arrive,
 /// or a device in between that answers for the server.
 fn can_tell(exchange: &Exchange, turn: &RequestSpan) -> bool {
-    let came_at_once = turn.delivered_last.since(turn.delivered) < NOTABLE;
+    let came_at_once = turn.delivered_last.since(turn.delivered) < WORTH_SPLITTING;
     let is_plain = exchange.loss.recoveries.is_empty() && !exchange.signs.is_relayed;
     let is_ordered = turn.arrived <= turn.sent && turn.sent <= turn.sent_last;
     turn.stages().is_some() && came_at_once && is_plain && is_ordered && turn.refused.is_none()
@@ -70,7 +70,7 @@ fn can_tell(exchange: &Exchange, turn: &RequestSpan) -> bool {
 
 fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item = &'a Wait> {
     let waits = exchange.waits.iter();
-    waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
+    waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= WORTH_SPLITTING)
 }
 
 /// Returns the kind and the owner of time that, by the host's own data, passed outside the host.
@@ -98,7 +98,7 @@ fn think(
     }
     let unsent = turn.written.map(|at| turn.sent.since(at));
     let unsent = unsent.filter(|unsent| {
-        let is_held = turn.held.times > 0 && *unsent >= NOTABLE;
+        let is_held = turn.held.times > 0 && *unsent >= WORTH_SPLITTING;
         is_held && unsent.abs_diff(turn.held.longest) <= TIMESTAMP_ERROR
     });
     let unsent = unsent.unwrap_or_default();

@@ -17,7 +17,7 @@ const MAX_CONNECTIONS: usize = 5;
 /// Maximum number of waits that are marked in a ladder.
 const MAX_GAPS: usize = 16;
 /// Minimum share of the exchange of a wait that is marked although no finding is about it.
-const NOTABLE: f64 = 0.02;
+const MARKED_SHARE: f64 = 0.02;
 /// Maximum time by which an exchange's first packet may precede its start.
 const AHEAD: Duration = Duration::from_secs(1);
 
@@ -185,7 +185,7 @@ fn gaps(finding: Option<&Finding>, exchange: &Exemplar) -> Vec<LadderGap> {
     } else if let Some(longest) = list.iter_mut().find(|gap| blamed(gap)) {
         longest.cause = cause;
     }
-    let least = (exchange.latency_ns as f64 * NOTABLE) as u64;
+    let least = (exchange.latency_ns as f64 * MARKED_SHARE) as u64;
     list.retain(|gap| gap.cause.is_some() || gap.duration_ns >= least);
     // The ends of the first gaps are shown in any case, so the guilty ones come first.
     list.sort_by_key(|gap| gap.cause.is_none());

@@ -23,14 +23,12 @@ use lagtrace_sources::privilege::namespace_id;
 use lagtrace_sources::socket::survey::Choice;
 
 use super::{Investigation, Site};
-use crate::call_trace::{CallTrace, Traced};
+use crate::call_trace::{CallTrace, TAKEN_EVERY, Traced};
 use crate::failure::Failure;
 use crate::words;
 
 /// The step's name.
 const STEP: &str = "watching";
-/// Maximum time for which observations wait in the kernel.
-const PATIENCE: Duration = Duration::from_millis(20);
 /// Maximum number of turns kept until they are analysed, which take about 40 MB.
 const MOST_TURNS: usize = 1 << 17;
 /// Maximum number of passages kept until they are analysed, which take about 60 MB.
@@ -218,7 +216,7 @@ fn watch(
         return seen;
     }
     while !stop.load(Ordering::Relaxed) {
-        thread::sleep(PATIENCE);
+        thread::sleep(TAKEN_EVERY);
         watch.take(|sighting| seen.take(&sighting));
         calls.take();
     }

@@ -55,7 +55,7 @@ const IDLE: (u32, Duration) = (2, Duration::from_millis(2));
 /// Maximum number of such requests.
 const MOST_TRIES: u32 = 200;
 /// Maximum time until then.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MOST_TIME: Duration = Duration::from_secs(3);
 /// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR: u16 = 400;
 
@@ -273,7 +273,7 @@ impl Investigation<'_> {
         let (address, asked) = (site.target.address, self.asked(&site.target)?);
         let enough = (idle * IDLE.0).max(idle + IDLE.1);
         for _ in 0..MOST_TRIES {
-            let Some(left) = PATIENCE.checked_sub(begun.elapsed()) else {
+            let Some(left) = MOST_TIME.checked_sub(begun.elapsed()) else {
                 break;
             };
             let plan = ProbePlan {

@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 256 * 1024 * 1024;
 const BATCH_BYTES: usize = 1024 * 1024;
 const BATCH_PACKETS: usize = 8_192;
 /// The time that the recorder waits for packets in one call.
-const PATIENCE: Duration = Duration::from_millis(50);
+const LONGEST_CALL: Duration = Duration::from_millis(50);
 
 /// A capture that runs in the background.
 pub(super) struct Recorder {
@@ -112,7 +112,7 @@ impl Recorder {
 
 fn fill(mut capture: LiveCapture, shelf: &Shelf) -> LiveOutcome {
     loop {
-        match capture.next_batch(PATIENCE) {
+        match capture.next_batch(LONGEST_CALL) {
             Arrival::Batch(batch) => {
                 let mut packets = shelf.packets.lock().unwrap_or_else(PoisonError::into_inner);
                 for (packet, payload) in batch.iter() {

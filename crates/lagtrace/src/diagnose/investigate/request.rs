@@ -24,7 +24,7 @@ const COUNT: u32 = 8;
 /// The number of requests, if each may change something.
 const COUNT_UNSAFE: u32 = 4;
 /// Maximum time for which further requests are sent to a slow service.
-const PATIENCE: Duration = Duration::from_millis(800);
+const MOST_ASKING: Duration = Duration::from_millis(800);
 /// The service is not idle yet if the first request takes at least this many times as long as the
 /// last, and at least this long.
 const UNSETTLED: (u32, Duration) = (4, Duration::from_millis(100));
@@ -45,7 +45,7 @@ impl Investigation<'_> {
                 count: self.singles(),
                 interval: Duration::ZERO,
                 timeout: self.options.load.timeout,
-                patience: PATIENCE,
+                patience: MOST_ASKING,
                 ..ProbePlan::new(target.id, target.address)
             };
             let (answers, events) = self.settled(&plan, &self.asked(&target)?);

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::console::Console;
 use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{CHECKED_EVERY, Interrupt};
 use crate::lookup::Family;
 use crate::request::Place;
 use crate::request::redirect::Follow;
@@ -36,8 +36,6 @@ const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPTS: u32 = 5;
 /// Maximum number of a name's addresses that are tried.
 const MOST_ADDRESSES: usize = 8;
-/// The interval at which a stop request of the user is checked for.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Returns the targets in the options, and the events of their resolution; `None` if the user
 /// stopped it.
@@ -188,7 +186,7 @@ impl Search<'_> {
             });
         });
         loop {
-            match answer.recv_timeout(PATIENCE) {
+            match answer.recv_timeout(CHECKED_EVERY) {
                 Ok(event) => return Ok(Some(event)),
                 Err(RecvTimeoutError::Timeout) if self.interrupt.is_requested() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}

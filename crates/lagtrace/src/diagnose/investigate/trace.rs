@@ -35,7 +35,7 @@ const CATCH_UP: Duration = Duration::from_millis(40);
 /// A time to live that is large enough for any target.
 const FAR: u8 = 64;
 /// The timeout after which an answer counts as lost; an earlier one counts as late.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LOST_AFTER: Duration = Duration::from_secs(3);
 impl Investigation<'_> {
     /// Traces the route to the subject before the load starts.
     pub(super) fn trace(&mut self) -> Result<()> {
@@ -90,7 +90,7 @@ impl Investigation<'_> {
         let (mut events, mut outcome) = (Vec::new(), Ok(()));
         for method in [RouteMethod::TcpSyn, RouteMethod::TcpConnect] {
             let plan = TracePlan {
-                timeout: PATIENCE,
+                timeout: LOST_AFTER,
                 // Probes that a round left out are made up for at this interval.
                 interval: CATCH_UP,
                 rounds: Some(rounds),
@@ -123,7 +123,7 @@ fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
             is_raw,
             first_ttl: FAR,
             max_ttl: FAR,
-            timeout: PATIENCE,
+            timeout: LOST_AFTER,
             interval: CATCH_UP,
             rounds: Some(MORE_ROUNDS),
             ..TracePlan::new(target, RouteMethod::Icmp)
