@@ -50,7 +50,7 @@ pub use connection::{
     RoundTripFigures, Spells, SystemFacts, Vantage, WindowFigures,
 };
 pub(crate) use counted::part_of;
-pub use counted::{count, counted, share};
+pub use counted::{count, counted, digits, duration, share};
 pub use figures::{Figures, ProbeFigures};
 pub use load::{
     CapturedPart, Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun,

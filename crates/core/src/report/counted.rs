@@ -1,4 +1,4 @@
-//! Counts with their nouns, and shares, for the sentences of reports.
+//! Counts with their nouns, shares and durations as text.
 
 /// Formats a number with thousands separators: `12,384`.
 pub fn count(n: u64) -> String {
@@ -38,6 +38,37 @@ pub fn share(part: f64) -> String {
     }
 }
 
+/// Formats a duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
+pub fn duration(ns: u64) -> String {
+    let ns = ns as f64;
+    // The next unit begins where three digits would round up to 1000.
+    for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
+        if ns / size < 999.5 {
+            return format!("{} {unit}", digits(ns / size, size > 1.0));
+        }
+    }
+    let seconds = ns / 1e9;
+    if seconds < 599.5 {
+        format!("{} s", digits(seconds, true))
+    } else {
+        minutes(seconds)
+    }
+}
+
+/// Formats a number with three significant digits, at most two of them decimals.
+pub fn digits(value: f64, has_fraction: bool) -> String {
+    match value {
+        v if v < 9.995 && has_fraction => format!("{v:.2}"),
+        v if v < 99.95 && has_fraction => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn minutes(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    format!("{} min {} s", count(seconds / 60), seconds % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +97,23 @@ mod tests {
             (f64::NAN, "–"),
         ] {
             assert_eq!(share(part), text);
+        }
+    }
+    #[test]
+    fn durations_have_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (980, "980 ns"),
+            (9_994, "9.99 µs"),
+            (212_000, "212 µs"),
+            (999_600, "1.00 ms"),
+            (43_621_000, "43.6 ms"),
+            (950_000_000, "950 ms"),
+            (1_204_000_000, "1.20 s"),
+            (83_000_000_000, "83.0 s"),
+            (754_000_000_000, "12 min 34 s"),
+        ] {
+            assert_eq!(duration(ns), text);
         }
     }
 }

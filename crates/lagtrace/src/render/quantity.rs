@@ -1,27 +1,11 @@
 //! Formatting of numbers for people.
 
-pub(crate) use lagtrace_core::report::{count, counted, share};
+use lagtrace_core::report::digits;
+pub(crate) use lagtrace_core::report::{count, counted, duration, share};
 
 /// Returns the sum of numbers; saturates, because a document may contain numbers of any size.
 pub(crate) fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
-}
-
-/// Formats a duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
-pub(crate) fn duration(ns: u64) -> String {
-    let ns = ns as f64;
-    // The next unit begins where three digits would round up to 1000.
-    for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
-        if ns / size < 999.5 {
-            return format!("{} {unit}", digits(ns / size, size > 1.0));
-        }
-    }
-    let seconds = ns / 1e9;
-    if seconds < 599.5 {
-        format!("{} s", digits(seconds, true))
-    } else {
-        minutes(seconds)
-    }
 }
 
 /// Formats a difference of durations with its sign.
@@ -75,40 +59,12 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{} GB", digits(n / 1e9, true))
 }
 
-/// Formats a number with three significant digits, at most two of them decimals.
-fn digits(value: f64, has_fraction: bool) -> String {
-    match value {
-        v if v < 9.995 && has_fraction => format!("{v:.2}"),
-        v if v < 99.95 && has_fraction => format!("{v:.1}"),
-        v => format!("{v:.0}"),
-    }
-}
-
-fn minutes(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    format!("{} min {} s", count(seconds / 60), seconds % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_three_digits() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (980, "980 ns"),
-            (9_994, "9.99 µs"),
-            (212_000, "212 µs"),
-            (999_600, "1.00 ms"),
-            (43_621_000, "43.6 ms"),
-            (950_000_000, "950 ms"),
-            (1_204_000_000, "1.20 s"),
-            (83_000_000_000, "83.0 s"),
-            (754_000_000_000, "12 min 34 s"),
-        ] {
-            assert_eq!(duration(ns), text);
-        }
+    fn intervals_have_signs() {
         assert_eq!(interval(-43_100_000, 212_000), "−43.1 ms to +212 µs");
     }
 
