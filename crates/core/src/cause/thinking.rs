@@ -18,6 +18,12 @@ use crate::stats::histogram::Distribution;
 const FLOOR_SHARE: f64 = 0.3;
 /// Minimum think time that counts as long, whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
+/// Minimum think time (median) of a class of slow requests.
+const NOTICED: Duration = Duration::from_millis(10);
+/// Minimum ratio of the lower quartile of its think times to their median.
+const ALIKE: f64 = 0.7;
+/// Minimum share of all think time that a class of slow requests takes.
+const MOSTLY_SLOW: f64 = 0.5;
 /// Maximum ratio of the idle server's think time to the think time under load, if requests only
 /// queue behind each other. The reason is then lagtrace's own load.
 const IDLE_SHARE: f64 = 0.25;
@@ -115,6 +121,7 @@ impl Thinking {
         let counts = self.has_floor()
             || is_long(&tally)
             || (self.has_long_tail() && !case.ledger.is_unowed())
+            || (self.has_slow_class(&tally) && !case.ledger.is_unowed())
             || idle_think(case).is_some_and(|idle| self.is_its_own(idle));
         counts.then(|| ThinkTime::Thinks(Box::new(tally)))
     }
@@ -206,6 +213,19 @@ impl Thinking {
     /// the time.
     fn has_heavy_tail(&self) -> bool {
         self.think.sum_above(self.least_outstanding()) * 2 >= self.think.sum_ns()
+    }
+
+    /// Returns true if the requests of `tally` are a class of their own: each takes far longer than
+    /// most requests, about as long as the others of its class, and together they take most of the
+    /// time.
+    fn has_slow_class(&self, tally: &Tally) -> bool {
+        let quantile = |at| tally.saved.quantile(at).unwrap_or_default();
+        let (quarter, median) = (quantile(0.25), quantile(0.5));
+        median >= NOTICED
+            && tally.affected >= evidence::REPEATS
+            && quarter >= self.median() * OUTSTANDING
+            && quarter.as_secs_f64() >= median.as_secs_f64() * ALIKE
+            && self.slow_share() >= MOSTLY_SLOW
     }
 
     /// Returns the minimum think time of requests that take long although most do not.
