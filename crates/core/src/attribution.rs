@@ -19,6 +19,7 @@ mod overlay;
 pub(crate) mod packet;
 pub(crate) mod packet_record;
 mod packing;
+mod plain;
 mod release;
 mod repair;
 pub(crate) mod rtt;
@@ -130,42 +131,11 @@ pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Til
     if !may_tile(trace, effort) {
         return untiled(trace, spare);
     }
-    tile_around(plain(trace), trace, effort, spare)
+    plain::tile(trace, spare).unwrap_or_else(|| tile_around(trace, effort, spare))
 }
 
-/// Returns the response of an exchange whose messages are one segment each, which arrived in order,
-/// and are followed by nothing or by the client's next request: neither message has gaps, and no bare
-/// acknowledgement answers the response.
-fn plain<'a>(trace: &Trace<'a>) -> Option<&'a PacketRecord> {
-    let [request, response, next @ ..] = trace.packets else {
-        return None;
-    };
-    let is_message = |packet: &PacketRecord, by: Side, at: Timestamp| {
-        let is_whole = |data: Data| {
-            let is_new = data.arrival == Arrival::InOrder && data.span.end > data.span.start;
-            is_new && data.span == trace.span(by)
-        };
-        packet.by == by && packet.at == at && packet.data.is_some_and(is_whole)
-    };
-    let is_next = |packet: &PacketRecord| {
-        let is_behind = |data: Data| data.span.start >= trace.request.end;
-        packet.by == Side::Client && packet.data.is_some_and(is_behind)
-    };
-    let is_plain = is_message(request, Side::Client, trace.begin)
-        && is_message(response, Side::Server, trace.end)
-        && next.len() <= 1
-        && next.iter().all(is_next);
-    is_plain.then_some(response)
-}
-
-/// Tiles one exchange; `plain` is the response if the exchange is [`plain`], whose messages need
-/// not be walked through.
-fn tile_around(
-    plain: Option<&PacketRecord>,
-    trace: &Trace<'_>,
-    effort: &Effort,
-    spare: &mut Spare,
-) -> Tiling {
+/// Tiles one exchange by all of its packets.
+fn tile_around(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling {
     let mut tiler = Tiler {
         trace,
         effort,
@@ -176,16 +146,11 @@ fn tile_around(
         stops: take(&mut spare.stops),
         pieces: take(&mut spare.pieces),
     };
-    let (request_end, first) = match plain {
-        Some(response) => (trace.begin, Some(response)),
-        None => (tiler.walk(Side::Client), first_response(trace)),
-    };
+    let (request_end, first) = (tiler.walk(Side::Client), first_response(trace));
     if let Some(first) = first {
         tiler.between(request_end, first);
     }
-    if plain.is_none() || !tiler.stops.is_empty() {
-        tiler.walk(Side::Server);
-    }
+    tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace
         .after
         .ends_with_fin
@@ -197,9 +162,7 @@ fn tile_around(
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
-    if plain.is_none() {
-        tiler.tiling.sending.harmless_delay = harmless_delay(trace);
-    }
+    tiler.tiling.sending.harmless_delay = harmless_delay(trace);
     tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.loss.recoveries);
     tiler.tiling.loss.mtu = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries);
     tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);

@@ -140,7 +140,7 @@ proptest! {
         end in mostly(None, vec![Some(55_000_000)]),
         is_torn in mostly(false, vec![true]),
         ends_with_fin in mostly(false, vec![true]),
-        is_unread in mostly(false, vec![true]),
+        (is_unread, is_unasked) in mostly((false, false), vec![(true, false), (false, true)]),
         lost_of_server in mostly(0, vec![3]),
     ) {
         let torn = [(Side::Client, REQUEST)];
@@ -161,10 +161,10 @@ proptest! {
             serialization: PerSide::default(),
             before: Before::default(),
             repeated_syn: PerSide::default(),
-            doubts: PairingDoubts { is_unread, ..PairingDoubts::default() },
+            doubts: PairingDoubts { is_unread, is_unasked, ..PairingDoubts::default() },
         };
         let short = tile(&trace, &Effort::default(), &mut Spare::default());
-        let full = tile_around(None, &trace, &Effort::default(), &mut Spare::default());
+        let full = tile_around(&trace, &Effort::default(), &mut Spare::default());
         prop_assert_eq!(format!("{short:?}"), format!("{full:?}"));
     }
 }
