@@ -10,7 +10,7 @@ use crate::connection::empty_span;
 use crate::exchange::{Closing, Outcome, ReplyError, Side, Signs};
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
-use crate::protocol::http::{Fields, RequestLine};
+use crate::protocol::http::{Fields, Head, RequestLine};
 
 /// Minimum time after which servers close idle connections: a second, the unit in which they are
 /// configured.
@@ -196,6 +196,44 @@ impl Draft {
     /// Returns true if response bytes were seen (paired by turns).
     pub(super) fn has_response(&self) -> bool {
         self.outcome.is_some() || self.response.end > self.response.start
+    }
+
+    /// Takes in the head of an HTTP/1.x request, or of one in a similar protocol, which ends at
+    /// `offset`.
+    pub(super) fn take_request_head(&mut self, offset: u64, head: &Head) {
+        self.closing.client_asked = head.asks_to_close;
+        self.request_head.permission.expects_at = head.fields.expects_continue.then_some(offset);
+        self.request_head.line.clone_from(&head.request);
+    }
+
+    /// Begins the response at `offset`.
+    pub(super) fn begin_response(&mut self, offset: u64, at: Timestamp) {
+        self.response = empty_span(offset);
+        self.response_head.began = Some(at);
+        self.signs.has_response = true;
+    }
+
+    /// Takes in the head of an HTTP/1.x response, or of one in a similar protocol.
+    pub(super) fn take_response_head(&mut self, head: &Head) {
+        self.response_head.status = head.status;
+        self.response_head.error = self.response_head.error.or(head.error);
+        self.response_head.fields = head.fields;
+        self.closing.server_asked |= head.asks_to_close;
+        self.response_head.is_revocation |= head.is_revocation;
+    }
+
+    /// Ends the response at `offset`; `torn`: the capture missed its end. An interim one permits the
+    /// rest of the request.
+    pub(super) fn end_response(&mut self, offset: u64, packet: PacketTime, torn: bool) {
+        if torn {
+            self.cut();
+        } else if self.is_interim() {
+            self.response_head.status = None;
+            let permission = &mut self.request_head.permission;
+            permission.interim = permission.interim.or(Some(packet));
+        } else {
+            self.complete(offset, packet);
+        }
     }
 
     /// Completes the response with its last byte.

@@ -3,8 +3,8 @@
 use super::{Draft, Intake, Mode, Pairing, Scratch};
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketKey};
+use crate::connection::View;
 use crate::connection::stream::Stream;
-use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
 use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
@@ -64,16 +64,25 @@ impl Pairing {
         match by {
             Side::Client => {
                 self.request_begins(span.start, packet.at);
-                self.request_head(body, head);
-                self.request_ends(span.end);
+                if let Some(draft) = self.asking() {
+                    draft.take_request_head(body, &head);
+                    draft.request.end = span.end;
+                }
             }
-            Side::Server => {
-                self.response_begins(span.start, packet.at);
-                self.response_head(head);
-                self.response_ends(span.end, packet.time(), false);
-            }
+            Side::Server => self.whole_response(packet, span, &head),
         }
         true
+    }
+
+    /// Takes in a segment that is exactly one response, whose protocol its head does not change.
+    fn whole_response(&mut self, packet: &PacketKey, span: Span, head: &Head) {
+        let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
+        self.turn.is_orphaned = awaited.is_none();
+        if let Some(draft) = awaited {
+            draft.begin_response(span.start, packet.at);
+            draft.take_response_head(head);
+            draft.end_response(span.end, packet.time(), false);
+        }
     }
 
     /// Takes in data in frames or records that state their length.
@@ -258,8 +267,16 @@ impl Pairing {
     fn request_step(&mut self, offset: u64, step: Step, at: Timestamp) {
         match step {
             Step::Began => self.request_begins(offset, at),
-            Step::Head(head) => self.request_head(offset, head),
-            Step::Ended => self.request_ends(offset),
+            Step::Head(head) => {
+                if let Some(draft) = self.asking() {
+                    draft.take_request_head(offset, &head);
+                }
+            }
+            Step::Ended => {
+                if let Some(draft) = self.asking() {
+                    draft.request.end = offset;
+                }
+            }
             Step::Lost => self.cut_awaited(),
             Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
@@ -276,21 +293,6 @@ impl Pairing {
         self.protocol.intake = Intake::Open;
         let first = self.first_sent(offset);
         self.begin(offset, first.unwrap_or(PacketTime { at, number: None }));
-    }
-
-    fn request_head(&mut self, offset: u64, head: Head) {
-        if let Some(draft) = self.asking() {
-            draft.closing.client_asked = head.asks_to_close;
-            draft.request_head.permission.expects_at =
-                head.fields.expects_continue.then_some(offset);
-            draft.request_head.line = head.request;
-        }
-    }
-
-    fn request_ends(&mut self, offset: u64) {
-        if let Some(draft) = self.asking() {
-            draft.request.end = offset;
-        }
     }
 
     /// Returns the exchange whose request is being read.
@@ -316,9 +318,7 @@ impl Pairing {
     fn response_begins(&mut self, offset: u64, at: Timestamp) {
         self.turn.is_orphaned = self.awaited().is_none();
         if let Some(draft) = self.answering() {
-            draft.response = empty_span(offset);
-            draft.response_head.began = Some(at);
-            draft.signs.has_response = true;
+            draft.begin_response(offset, at);
         }
     }
 
@@ -330,25 +330,12 @@ impl Pairing {
             self.upgrade_to_http2();
             return;
         }
-        draft.response_head.status = head.status;
-        draft.response_head.error = draft.response_head.error.or(head.error);
-        draft.response_head.fields = head.fields;
-        draft.closing.server_asked |= head.asks_to_close;
-        draft.response_head.is_revocation |= head.is_revocation;
+        draft.take_response_head(&head);
     }
 
     fn response_ends(&mut self, offset: u64, packet: PacketTime, torn: bool) {
-        let Some(draft) = self.answering() else {
-            return;
-        };
-        if torn {
-            draft.cut();
-        } else if draft.is_interim() {
-            draft.response_head.status = None;
-            let permission = &mut draft.request_head.permission;
-            permission.interim = permission.interim.or(Some(packet));
-        } else {
-            draft.complete(offset, packet);
+        if let Some(draft) = self.answering() {
+            draft.end_response(offset, packet, torn);
         }
     }
 

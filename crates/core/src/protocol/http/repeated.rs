@@ -3,6 +3,7 @@
 //! time than reading it.
 
 use core::cell::RefCell;
+use std::sync::Arc;
 
 use super::head::{self, Whole};
 use super::{Framing, Head, Role, begins_message};
@@ -24,8 +25,8 @@ pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
 }
 
 /// Returns a head that was read before and its length, if `bytes` begin with it and end with its
-/// body.
-pub(super) fn whole(role: Role, bytes: &[u8]) -> Option<(Head, usize)> {
+/// body. It is shared, because copying it takes as long as recognizing it.
+pub(super) fn whole(role: Role, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
     of_role(role, |repeated| repeated.whole(bytes))
 }
 
@@ -38,9 +39,16 @@ fn of_role<T>(role: Role, act: impl FnOnce(&mut Repeated) -> T) -> T {
     })
 }
 
+/// A head that was read before.
+struct Known {
+    bytes: Vec<u8>,
+    head: Arc<Head>,
+    framing: Framing,
+}
+
 /// The heads of one role that were read last.
 struct Repeated {
-    heads: [Option<(Vec<u8>, Whole)>; MAX_HEADS],
+    heads: [Option<Known>; MAX_HEADS],
     /// The place of the next head.
     next: usize,
     /// Length of the last head that was not among them. Only a head of the same length may be its
@@ -56,28 +64,28 @@ impl Repeated {
     };
 
     /// Returns the head with which `bytes` begin. It begins like a message.
-    fn known(&self, bytes: &[u8]) -> Option<&Whole> {
+    fn known(&self, bytes: &[u8]) -> Option<&Known> {
         let mut known = self.heads.iter().flatten();
         // A head ends with its empty line, so none is the beginning of another.
-        let found = known.find(|(head, _)| bytes.starts_with(head));
-        found.map(|(_, whole)| whole)
+        known.find(|known| bytes.starts_with(&known.bytes))
     }
 
-    fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
-        let (head, framing, length) = self.known(bytes)?;
-        let body = match framing {
+    fn whole(&self, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
+        let known = self.known(bytes)?;
+        let body = match known.framing {
             Framing::Empty => 0,
-            Framing::Length(body) => *body,
+            Framing::Length(body) => body,
             Framing::Chunked | Framing::UntilClose => return None,
         };
+        let length = known.bytes.len();
         let is_whole = (bytes.len() - length) as u64 == body;
         // Another protocol may follow a 101.
-        (is_whole && head.status != Some(101)).then(|| (head.clone(), *length))
+        (is_whole && known.head.status != Some(101)).then(|| (Arc::clone(&known.head), length))
     }
 
     fn read(&mut self, role: Role, bytes: &[u8]) -> Option<Whole> {
-        if let Some(whole) = self.known(bytes) {
-            return Some(whole.clone());
+        if let Some(known) = self.known(bytes) {
+            return Some((Head::clone(&known.head), known.framing, known.bytes.len()));
         }
         let whole = head::read(role, bytes)?;
         let length = whole.2;
@@ -92,9 +100,13 @@ impl Repeated {
         Some(whole)
     }
 
-    fn keep(&mut self, head: &[u8], whole: &Whole) {
+    fn keep(&mut self, bytes: &[u8], (head, framing, _): &Whole) {
         if let Some(place) = self.heads.get_mut(self.next) {
-            *place = Some((head.to_vec(), whole.clone()));
+            *place = Some(Known {
+                bytes: bytes.to_vec(),
+                head: Arc::new(head.clone()),
+                framing: *framing,
+            });
             self.next = (self.next + 1) % MAX_HEADS;
         }
     }
@@ -145,7 +157,7 @@ mod tests {
         for _ in 0..3 {
             repeated.read(Role::Request, long.as_bytes());
         }
-        let is_short = |(head, _): &(Vec<u8>, Whole)| head.len() <= MAX_LENGTH;
+        let is_short = |known: &Known| known.bytes.len() <= MAX_LENGTH;
         assert!(repeated.heads.iter().flatten().all(is_short));
     }
 }

@@ -17,7 +17,7 @@ fn steps(role: Role, input: &[u8], cuts: &[usize]) -> Vec<String> {
                 Step::Ended => words.push("ended".into()),
                 Step::Lost => words.push("lost".into()),
                 Step::Head(head) => words.push(match head.request {
-                    Some(line) => line.text,
+                    Some(line) => line.text.to_string(),
                     None => format!("{}", head.status.expect("a response has a status")),
                 }),
             }
