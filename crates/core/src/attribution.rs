@@ -42,7 +42,7 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Recovery, Sending, Side,
+    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Rare, Recovery, Sending, Side,
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -70,11 +70,11 @@ const REORDERING: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
-    pub(crate) sending: Sending,
-    pub(crate) loss: Loss,
+    pub(crate) sending: Rare<Sending>,
+    pub(crate) loss: Rare<Loss>,
     pub(crate) path: PathTimes,
-    pub(crate) packing: Packing,
-    pub(crate) expectation: Option<Expectation>,
+    pub(crate) packing: Rare<Packing>,
+    pub(crate) expectation: Option<Box<Expectation>>,
     /// The time from the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
 }
@@ -162,10 +162,14 @@ fn tile_around(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling 
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
-    tiler.tiling.sending.harmless_delay = harmless_delay(trace);
+    if let Some(delay) = harmless_delay(trace) {
+        tiler.tiling.sending.harmless_delay = Some(delay);
+    }
     tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.loss.recoveries);
-    tiler.tiling.loss.mtu = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries);
-    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
+    if let Some(mtu) = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries) {
+        tiler.tiling.loss.mtu = Some(mtu);
+    }
+    tiler.note_drops();
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }
@@ -224,7 +228,7 @@ pub(crate) fn tile_message(
         None => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
-    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
+    tiler.note_drops();
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     (tiler.tiling, end)
 }
@@ -306,7 +310,9 @@ impl Tiler<'_> {
             last = Some(packet);
         }
         let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
-        self.tiling.sending.deliveries.extend(delivery);
+        if let Some(delivery) = delivery {
+            self.tiling.sending.deliveries.push(delivery);
+        }
         self.stops.clear();
         last.map_or(self.trace.begin, |packet| packet.at)
     }
@@ -386,6 +392,13 @@ impl Tiler<'_> {
         }
         self.stops.extend(gap.stop);
         self.take_gap(gap, packet);
+    }
+
+    /// Records the bytes that the path passed and dropped, if it dropped several.
+    fn note_drops(&mut self) {
+        if let Some(drops) = drops::drops(self.trace, &self.tiling.loss.recoveries) {
+            self.tiling.loss.drops = Some(drops);
+        }
     }
 
     fn take_gap(&mut self, gap: Gap, packet: &PacketRecord) {

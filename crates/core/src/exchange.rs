@@ -5,12 +5,14 @@ mod drops;
 mod hold;
 mod loss;
 mod packing;
+mod rare;
 mod signs;
 pub mod tls_handshake;
 pub mod wait;
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use crate::exchange::delivery::Delivery;
 use crate::exchange::tls_handshake::Handshake;
@@ -26,6 +28,7 @@ pub use drops::{DropSlot, Drops};
 pub use hold::{Hold, HoldPackets, HoldRelease};
 pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
 pub use packing::{PackedWrites, Packing};
+pub use rare::{Blank, Rare};
 pub(crate) use signs::{
     FaultSigns, Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns,
     Unheard,
@@ -50,13 +53,13 @@ pub struct Exchange {
     /// Outcome of the exchange.
     pub outcome: Outcome,
     /// Method and path of the request, such as `GET /path`, if they could be read.
-    pub request: Option<String>,
+    pub request: Option<Arc<str>>,
     /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
     /// Holds and limits that delayed segments of the exchange's messages.
-    pub sending: Sending,
+    pub sending: Rare<Sending>,
     /// Segments that were lost, overtaken or duplicated.
-    pub loss: Loss,
+    pub loss: Rare<Loss>,
     /// The response's bytes on the wire.
     pub response: ResponseBytes,
     /// Propagation of the exchange's messages, as far as its packets show it.
@@ -106,15 +109,26 @@ pub struct Sending {
     pub harmless_delay: Option<Duration>,
 }
 
+impl Blank for Sending {
+    const BLANK: &'static Self = &Self {
+        holds: Vec::new(),
+        deliveries: Vec::new(),
+        harmless_delay: None,
+    };
+}
+
 /// The bytes of a response on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ResponseBytes {
     /// Number of bytes.
     pub count: u64,
     /// The first TLS record, which can be decrypted only as a whole.
-    pub first_record: Option<FirstRecord>,
+    pub first_record: Option<Box<FirstRecord>>,
     /// Oddities of the segments that are harmless.
-    pub packing: Packing,
+    pub packing: Rare<Packing>,
+    /// The bytes of request and response among those of the connection, if they are those of a
+    /// stream.
+    pub(crate) positions: Option<Box<Positions>>,
 }
 
 /// The handshakes before an exchange.
@@ -167,11 +181,11 @@ impl Exchange {
 }
 
 /// Details of an exchange's messages that serve as evidence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Particulars {
     /// The expectation, if the request announced its body with `Expect: 100-continue` and waited
     /// for permission to send the body.
-    pub expectation: Option<Expectation>,
+    pub expectation: Option<Box<Expectation>>,
     /// The time from the response's last byte to the server's FIN, if only the FIN told the client
     /// that the response was complete.
     pub close_wait: Option<Duration>,

@@ -115,7 +115,7 @@ fn streams_of_http2_are_exchanges_that_overlap() {
 fn told(name: &str) -> Vec<String> {
     let exchanges = exchanges(name);
     let line = |exchange: &Exchange| {
-        let request = exchange.request.clone().unwrap_or_default();
+        let request = exchange.request.as_deref().unwrap_or_default().to_owned();
         match exchange.outcome {
             Outcome::Complete(None) => request,
             outcome => format!("{request}: {outcome}"),

@@ -36,12 +36,12 @@ impl Tiler<'_> {
             .permission
             .interim
             .filter(|answer| answer.at > before.at && answer.at <= packet.at);
-        self.tiling.expectation = Some(Expectation {
+        self.tiling.expectation = Some(Box::new(Expectation {
             waited: packet.at.since(before.at),
             is_answered: answer.is_some(),
             propagation: propagation + back,
             packet: packet.number,
-        });
+        }));
         if let Some(PacketTime { at, number }) = answer {
             let number = number.map(PacketNumber::get);
             let propagation = propagation.min(at.since(before.at));

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Trace;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet_record::Data;
-use crate::exchange::{PackedWrites, Packing, Side};
+use crate::exchange::{PackedWrites, Packing, Rare, Side};
 
 /// Minimum number of segments of a response for its packing to be examined.
 const LEAST_SEGMENTS: usize = 5;
@@ -20,14 +20,15 @@ const LEAST_WRITES: usize = 2;
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
 /// Returns the response's packing; `strides` is scratch memory.
-pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
+pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Rare<Packing> {
     if trace.packets.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
-        return Packing::default();
+        return Rare::default();
     }
-    Packing {
+    let packing = Packing {
         gathered: gathered(trace),
         stride: stride(trace, strides),
-    }
+    };
+    packing.into()
 }
 
 /// Iterates over the response's segments that arrived in order.

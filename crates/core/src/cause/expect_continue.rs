@@ -54,7 +54,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::EXPECTATION;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let Some(expectation) = exchange.particulars.expectation else {
+        let Some(expectation) = exchange.particulars.expectation.as_deref() else {
             return;
         };
         if expectation.is_answered {

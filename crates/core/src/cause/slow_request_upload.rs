@@ -33,7 +33,8 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         // The wait for a `100 Continue` is a separate cause.
-        let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);
+        let expected = exchange.particulars.expectation.as_deref();
+        let expected = expected.filter(|expected| !expected.is_answered);
         let paused = exchange
             .waited(WaitKind::RequestPause)
             .saturating_sub(expected.map(|e| e.waited).unwrap_or_default());

@@ -56,6 +56,7 @@ impl super::Rule for Rule {
         let record = exchange
             .response
             .first_record
+            .as_deref()
             .filter(|record| is_stalled(exchange, record));
         let cost = record.map_or(Cost::default(), |record| Cost::exactly(record.took));
         self.secured.add(exchange, cost);

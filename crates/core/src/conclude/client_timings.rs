@@ -9,8 +9,8 @@ use core::time::Duration;
 use crate::cause::{grown_handshakes_of, stall_follows_ack};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Connecting, Exchange, ExchangeId, ExchangePackets, Hold, HoldPackets, HoldRelease, Loss,
-    Outcome, Particulars, PathTimes, ResponseBytes, Sending, Side, Signs,
+    Connecting, Exchange, ExchangeId, ExchangePackets, Hold, HoldPackets, HoldRelease, Outcome,
+    Particulars, PathTimes, Rare, ResponseBytes, Sending, Side, Signs,
 };
 use crate::facts::Facts;
 use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
@@ -62,7 +62,10 @@ fn exchange(
         Err(_) => Outcome::Cut,
     };
     let waits = tile(sample, travel, stall);
-    let holds = hold(sample, &waits).into_iter().collect();
+    let sending = Sending {
+        holds: hold(sample, &waits).into_iter().collect(),
+        ..Sending::default()
+    };
     Exchange {
         id: ExchangeId {
             client,
@@ -75,11 +78,8 @@ fn exchange(
         outcome,
         request: None,
         waits,
-        sending: Sending {
-            holds,
-            ..Sending::default()
-        },
-        loss: Loss::default(),
+        sending: sending.into(),
+        loss: Rare::default(),
         response: ResponseBytes {
             count: sample.received_bytes,
             ..ResponseBytes::default()

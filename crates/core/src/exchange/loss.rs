@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Drops, Side};
+use super::{Blank, Drops, Side};
 
 /// Segments of an exchange that were lost, overtaken or duplicated.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,15 @@ pub struct Loss {
     /// Bytes of the exchange's messages that got through and bytes that were lost, by time, if more
     /// than one segment was lost.
     pub drops: Option<Box<Drops>>,
+}
+
+impl Blank for Loss {
+    const BLANK: &'static Self = &Self {
+        recoveries: Vec::new(),
+        disorder: Disorder::NONE,
+        mtu: None,
+        drops: None,
+    };
 }
 
 /// A repaired loss, and the mechanism that repaired it.
@@ -106,6 +115,20 @@ pub struct DisorderPackets {
 }
 
 impl Disorder {
+    /// No segment was out of order or duplicated.
+    pub(crate) const NONE: Self = Self {
+        overtaken: 0,
+        resent: 0,
+        taken_back: 0,
+        copied: 0,
+        took: Duration::ZERO,
+        first_packets: DisorderPackets {
+            overtaken: None,
+            resent: None,
+            copied: None,
+        },
+    };
+
     pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
         self.overtaken += 1;
         self.took += took;

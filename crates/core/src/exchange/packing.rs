@@ -1,5 +1,7 @@
 //! Packing of a response into segments, and their acknowledgements.
 
+use super::Blank;
+
 /// Oddities of a response's segments that cost no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
@@ -7,6 +9,13 @@ pub struct Packing {
     pub gathered: Option<PackedWrites>,
     /// Median number of segments per acknowledgement; `None` if there were too few.
     pub stride: Option<u32>,
+}
+
+impl Blank for Packing {
+    const BLANK: &'static Self = &Self {
+        gathered: None,
+        stride: None,
+    };
 }
 
 /// Small writes, several of which the kernel sent together although none waited for an

@@ -88,8 +88,6 @@ pub(crate) struct StreamSigns {
     /// The number of streams that the server allows, if so many were open until right before the
     /// request.
     pub(crate) waited_at_limit: Option<u32>,
-    /// The stream's bytes among those of the connection, if it has a response.
-    pub(crate) positions: Option<Positions>,
 }
 
 /// TCP's sequence numbers of the first and the last byte of both messages.

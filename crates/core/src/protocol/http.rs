@@ -11,6 +11,8 @@ pub(crate) mod status;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::reply_error::ReplyError;
 pub(crate) use head::is_stream;
 pub(crate) use messages::Messages;
@@ -63,8 +65,8 @@ pub(crate) struct Fields {
 /// The first line of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestLine {
-    /// Method, and target if there is one.
-    pub(crate) text: String,
+    /// Method, and target if there is one. Shared, because most requests repeat an earlier one.
+    pub(crate) text: Arc<str>,
     /// True for `HEAD`, whose response has no body (RFC 9110 §9.3.2).
     pub(crate) is_head: bool,
     /// [`fingerprint`] of the whole target; 0 if the protocol is not HTTP.
@@ -80,9 +82,8 @@ impl RequestLine {
         text.push_str(method);
         text.push(' ');
         text.push_str(target);
-        text.truncate(text.trim_end().len());
         Self {
-            text,
+            text: text.trim_end().into(),
             is_head: method == "HEAD",
             fingerprint: 0,
             origin: 0,

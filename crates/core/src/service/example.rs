@@ -2,6 +2,7 @@
 
 use core::cmp::Reverse;
 use core::time::Duration;
+use std::sync::Arc;
 
 use crate::exchange::wait::{Bound, Wait};
 use crate::exchange::{Exchange, ExchangePackets, Outcome};
@@ -59,7 +60,7 @@ impl Worst {
 pub(crate) struct Example {
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    request: Option<String>,
+    request: Option<Arc<str>>,
     outcome: Outcome,
     pub(crate) begin: Timestamp,
     pub(crate) latency: Duration,
@@ -114,7 +115,7 @@ impl Example {
         Exemplar {
             client: self.client.to_string(),
             server: self.server.to_string(),
-            request: self.request.clone().unwrap_or_default(),
+            request: self.request.as_deref().unwrap_or_default().to_owned(),
             outcome: self.outcome.to_string(),
             start_ns: self.begin.as_nanos(),
             latency_ns: nanos(self.latency),

@@ -2,6 +2,7 @@
 //! become `Unknown`, and an exchange may be cut, but no time moves to another owner.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::exchange::wait::{Bound, Owner, Wait};
@@ -149,7 +150,7 @@ fn of_streams(name: &str) -> Vec<String> {
     let one: Vec<Captured> = segments(&recording(&format!("../../protocols/{name}")));
     let whole = analyse(&one).exchanges;
     let client = whole.first().expect("an exchange").id.client;
-    let of = |exchanges: &[Exchange], request: &Option<String>| {
+    let of = |exchanges: &[Exchange], request: &Option<Arc<str>>| {
         let mut exchanges = exchanges.to_vec();
         exchanges.retain(|exchange| exchange.request == *request);
         timeline(&exchanges, client)

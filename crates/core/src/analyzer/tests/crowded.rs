@@ -13,7 +13,7 @@ fn told(parts: Vec<Vec<u8>>, answer: &'static [u8]) -> Vec<(String, bool)> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
     let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
-        let request = exchange.request.clone().unwrap_or_default();
+        let request = exchange.request.as_deref().unwrap_or_default().to_owned();
         let is_answered = matches!(exchange.outcome, Outcome::Complete(_));
         into.lock().expect("whole").push((request, is_answered));
     }));

@@ -17,7 +17,7 @@ fn exchanges_between(
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
-        let request = exchange.request.clone().unwrap_or_default();
+        let request = exchange.request.as_deref().unwrap_or_default().to_owned();
         let mut told = sink.lock().expect("whole");
         told.push((exchange.id.server.port, request));
     }));

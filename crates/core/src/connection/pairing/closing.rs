@@ -12,8 +12,7 @@ use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{
     Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FaultSigns, FirstRecord, Outcome,
-    PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs,
-    StreamSigns, Unheard,
+    PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs, Unheard,
 };
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
@@ -65,18 +64,28 @@ impl Pairing {
             effort: &self.next.effort,
         };
         let spare = &mut closed.scratch.spare;
-        let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
+        let handshake = self.tls.handshake.take();
+        // The exchange is changed in its final place, because moving it is expensive.
+        closed
+            .exchanges
+            .push(draft.close(around, setup, handshake, spare));
+        let Some(exchange) = closed.exchanges.last_mut() else {
+            return;
+        };
         exchange.signs.doubts.is_unseen = self.protocol.is_unseen;
         exchange.signs.stream.is_hidden = self.protocol.mode == Mode::Tls(true);
-        exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back).into();
+        if self.taken_back > 0 {
+            exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back).into();
+        }
         if exchange.outcome == Outcome::Cut && self.protocol.mode != Mode::Http2 {
             let is_followed = self.loose.is_some();
             closed
                 .transfers
                 .extend(draft.remains(around, is_followed, spare));
         }
-        let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
-        closed.transfers.extend(waiting.into_iter().flatten());
+        if let Some(loose) = &mut self.loose {
+            closed.transfers.extend(loose.settle(exchange));
+        }
         self.before.ended = Some(exchange.end);
         for delivery in &exchange.sending.deliveries {
             if delivery.sender == Side::Server {
@@ -94,7 +103,6 @@ impl Pairing {
                 };
             }
         }
-        closed.exchanges.push(exchange);
     }
 
     /// Returns the offset before which the client's bytes belong to no request after the exchange
@@ -188,11 +196,14 @@ impl Draft {
     /// sender's retransmissions are visible: the previous copy was lost after the observation
     /// point. If the client closed meanwhile and never acknowledged all of it, the client gave up.
     fn extend_by_repeats(&mut self, view: &View<'_>, packets: &[PacketRecord]) {
+        if !view.has_repeats(Side::Server) || !self.is_complete() {
+            return;
+        }
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
         );
-        if !is_near_server || !self.is_complete() || !view.has_repeats(Side::Server) {
+        if !is_near_server {
             return;
         }
         let mut is_repeated = false;
@@ -261,6 +272,7 @@ impl Draft {
         }
         let charged = setup.charge(self.first.at, handshake.as_deref());
         let first_record = self.records.first.map(|span| first_record(&trace, span));
+        let first_record = first_record.map(Box::new);
         let mut exchange = self.exchange(&around, (trace.begin, trace.end), tiling, outcome);
         exchange.connecting = Connecting {
             setup: charged,
@@ -317,9 +329,11 @@ impl Draft {
         let view = around.view;
         let to_server = view.to_server();
         let mut sending = tiling.sending;
-        // Timestamps may be out of order, so that a segment is later than the end.
-        for hold in &mut sending.holds {
-            hold.held = hold.held.min(end.since(begin));
+        if !sending.is_blank() {
+            // Timestamps may be out of order, so that a segment is later than the end.
+            for hold in &mut sending.holds {
+                hold.held = hold.held.min(end.since(begin));
+            }
         }
         Exchange {
             id: ExchangeId {
@@ -339,6 +353,7 @@ impl Draft {
                 count: self.response.end - self.response.start,
                 first_record: None,
                 packing: tiling.packing,
+                positions: self.positions(view).map(Box::new),
             },
             path: PathTimes {
                 to_server: to_server.floor(),
@@ -365,10 +380,6 @@ impl Draft {
                 },
                 doubts: self.doubts(around),
                 is_relayed: to_server.is_relayed(),
-                stream: StreamSigns {
-                    positions: self.positions(view),
-                    ..self.signs.stream
-                },
                 ..self.signs
             },
             particulars: Particulars {

@@ -243,7 +243,7 @@ impl Tiled<'_> {
             is_retry: leg.is_retry,
         };
         self.waits.extend(tiling.waits);
-        self.recoveries.extend(tiling.loss.recoveries);
+        self.recoveries.extend(&tiling.loss.recoveries);
         if made.answer_bytes > 0 {
             self.cursor = end;
         }

@@ -47,14 +47,14 @@ impl Waiting {
     /// Returns true if an exchange is none: its connection uses HTTP/2 by the kernel's passages, and
     /// its bytes, which could not be read, were taken for messages in turn.
     pub(crate) fn deny(&self, exchange: &Exchange) -> bool {
-        let is_read = exchange.signs.stream.positions.is_some() || exchange.signs.stream.is_read;
+        let is_read = exchange.response.positions.is_some() || exchange.signs.stream.is_read;
         !is_read && self.passages.concern(exchange)
     }
 
     /// Returns the span of an exchange: by its bytes if requests overtake each other on its
     /// connection, otherwise the turn within it, which is taken out.
     pub(crate) fn take_span(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
-        match &exchange.signs.stream.positions {
+        match &exchange.response.positions {
             Some(bytes) if self.has_passages() => self.passages.span(exchange, bytes),
             _ => self.take_turn_within(exchange),
         }

@@ -11,8 +11,8 @@ use super::services::PicturedServices;
 use super::*;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Connecting, Exchange, ExchangeId, ExchangePackets, Loss, Outcome, Particulars, PathTimes,
-    ResponseBytes, Sending, Signs,
+    Connecting, Exchange, ExchangeId, ExchangePackets, Outcome, Particulars, PathTimes, Rare,
+    ResponseBytes, Signs,
 };
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, Endpoint};
@@ -73,10 +73,10 @@ impl Made {
             begin,
             end: cursor,
             outcome: Outcome::Complete(Some(200)),
-            request: Some(format!("GET /{}", self.number)),
+            request: Some(format!("GET /{}", self.number).into()),
             waits,
-            sending: Sending::default(),
-            loss: Loss::default(),
+            sending: Rare::default(),
+            loss: Rare::default(),
             response: ResponseBytes::default(),
             path: PathTimes::default(),
             packets: ExchangePackets {

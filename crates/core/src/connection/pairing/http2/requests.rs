@@ -98,7 +98,6 @@ impl Pairing {
             end: leaving.map(|leaving| StreamEnd::GoAway(leaving.code)),
             unread_before: requests.pass(stream),
             waited_at_limit: most.filter(|_| is_next),
-            positions: None,
         }
     }
 

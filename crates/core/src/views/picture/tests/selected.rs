@@ -80,7 +80,7 @@ proptest! {
         let found = listed(Selection::One(key), &exchanges, &picture);
         prop_assert_eq!(found.total, 1);
         prop_assert_eq!(ExchangeKey::of(&found.exchanges[0]), Some(key));
-        prop_assert_eq!(Some(&found.exchanges[0].exchange.request), wanted.request.as_ref());
+        prop_assert_eq!(Some(&*found.exchanges[0].exchange.request), wanted.request.as_deref());
         for other in [
             ExchangeKey { client: key.server, ..key },
             ExchangeKey { server: key.client, ..key },
