@@ -3,7 +3,7 @@
 //! the path has dropped the other ACKs. The sender then sends in larger bursts, but nothing waits.
 
 use super::evidence::REPEATS;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 use crate::stats::Merge;
@@ -22,6 +22,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::PACKING;
+
     fn observe(&mut self, exchange: &Exchange) {
         if let Some(stride) = exchange.response.packing.stride {
             let is_rare = stride >= MANY;

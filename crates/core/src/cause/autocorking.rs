@@ -3,7 +3,7 @@
 //! (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
 
 use super::evidence::REPEATS;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Remark, count, counted};
 use crate::stats::Merge;
@@ -39,6 +39,8 @@ impl Merge for Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::PACKING;
+
     fn observe(&mut self, exchange: &Exchange) {
         if let Some(gathered) = exchange.response.packing.gathered {
             self.merge(Self {

@@ -85,8 +85,7 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
-    const CONCERNS: Features =
-        Features::wait(WaitKind::ServerThink).or(Features::wait(WaitKind::ServerPause));
+    const CONCERNS: Features = Features::LONG.or(Features::wait(WaitKind::ServerPause));
 
     fn observe(&mut self, exchange: &Exchange) {
         let Some(hold) = whole(exchange).or_else(|| tail(exchange)) else {
@@ -128,10 +127,6 @@ struct CorkedData {
 
 /// Returns the hold of a response that fits into a partial segment.
 fn whole(exchange: &Exchange) -> Option<CorkedData> {
-    // Most exchanges are shorter as a whole.
-    if exchange.latency() < TCP_RTO_MIN {
-        return None;
-    }
     let held = exchange.waited(WaitKind::ServerThink);
     if held < TCP_RTO_MIN || exchange.response.count > LARGEST {
         return None;

@@ -2,7 +2,8 @@
 //! so a rule never sees an exchange that cannot change its state.
 
 use crate::exchange::wait::WaitKind;
-use crate::exchange::{Disorder, Exchange, Outcome};
+use crate::exchange::{Disorder, Exchange, Loss, Outcome, Rare, Sending};
+use crate::observed::tcp::TCP_RTO_MIN;
 use crate::protocol::http::status::StatusMeaning;
 
 /// A set of features.
@@ -35,7 +36,7 @@ impl Features {
     pub(crate) const FIRST_RECORD: Self = Self(1 << 9);
     /// One of the ends asked to close the connection.
     pub(crate) const CLOSING: Self = Self(1 << 10);
-    /// The connection was idle before the exchange.
+    /// The connection was idle before the exchange for so long that it may have been dead.
     pub(crate) const IDLE: Self = Self(1 << 11);
     /// Only the close of the connection showed the end of the response.
     pub(crate) const CLOSE_WAIT: Self = Self(1 << 12);
@@ -53,6 +54,15 @@ impl Features {
 
     /// The response reports an error.
     pub(crate) const ERROR: Self = Self(1 << 18);
+
+    /// The response's segments or their acknowledgements were packed oddly.
+    pub(crate) const PACKING: Self = Self(1 << 19);
+    /// The client retransmitted the request.
+    pub(crate) const REPEATED: Self = Self(1 << 20);
+    /// The response queued before the capture point.
+    pub(crate) const QUEUED: Self = Self(1 << 21);
+    /// The exchange took at least as long as the shortest timer of retransmissions.
+    pub(crate) const LONG: Self = Self(1 << 22);
 
     /// Returns the feature of a wait of this kind.
     pub(crate) const fn wait(kind: WaitKind) -> Self {
@@ -81,19 +91,19 @@ impl Features {
         let is_whole = matches!(exchange.outcome, Outcome::Complete(_));
         let is_closing = closing.client_asked || closing.server_asked;
         let there = [
-            Self::RECOVERIES.only_if(!exchange.loss.recoveries.is_empty()),
-            Self::DISORDER.only_if(is_disordered(&exchange.loss.disorder)),
-            Self::HOLDS.only_if(!exchange.sending.holds.is_empty()),
-            Self::DELIVERIES.only_if(!exchange.sending.deliveries.is_empty()),
-            Self::NARROW.only_if(exchange.loss.mtu.is_some()),
-            Self::DROPS.only_if(exchange.loss.drops.is_some()),
+            Self::of_loss(&exchange.loss),
+            Self::of_sending(&exchange.sending),
+            Self::PACKING.only_if(!exchange.response.packing.is_blank()),
+            Self::REPEATED.only_if(signs.request_repeats > 0),
+            Self::QUEUED.only_if(!exchange.path.queued.response.is_zero()),
+            Self::LONG.only_if(exchange.latency() >= TCP_RTO_MIN),
             Self::BEYOND.only_if(!exchange.path.to_client.is_zero()),
             Self::FIRST.only_if(exchange.id.ordinal == 0),
             Self::SETUP.only_if(exchange.connecting.setup.is_some()),
             Self::HANDSHAKE.only_if(exchange.connecting.handshake.is_some()),
             Self::FIRST_RECORD.only_if(exchange.response.first_record.is_some()),
             Self::CLOSING.only_if(is_closing),
-            Self::IDLE.only_if(signs.idle.is_some()),
+            Self::IDLE.only_if(exchange.staleness().is_some()),
             Self::CLOSE_WAIT.only_if(particulars.close_wait.is_some()),
             Self::EXPECTATION.only_if(particulars.expectation.is_some()),
             Self::FAILED.only_if(!is_whole),
@@ -103,6 +113,26 @@ impl Features {
         let waits = exchange.waits.iter().map(|wait| Self::wait(wait.kind));
         there.into_iter().chain(waits).fold(Self::ANY, Self::or)
     }
+
+    fn of_loss(loss: &Rare<Loss>) -> Self {
+        if loss.is_blank() {
+            return Self(0);
+        }
+        Self::RECOVERIES
+            .only_if(!loss.recoveries.is_empty())
+            .or(Self::DISORDER.only_if(loss.disorder != Disorder::NONE))
+            .or(Self::NARROW.only_if(loss.mtu.is_some()))
+            .or(Self::DROPS.only_if(loss.drops.is_some()))
+    }
+
+    fn of_sending(sending: &Rare<Sending>) -> Self {
+        if sending.is_blank() {
+            return Self(0);
+        }
+        Self::HOLDS
+            .only_if(!sending.holds.is_empty())
+            .or(Self::DELIVERIES.only_if(!sending.deliveries.is_empty()))
+    }
 }
 
 fn is_error(outcome: Outcome) -> bool {
@@ -110,10 +140,6 @@ fn is_error(outcome: Outcome) -> bool {
         Outcome::Complete(Some(status)) => StatusMeaning::of(status).is_some(),
         outcome => matches!(outcome, Outcome::Failed(_)),
     }
-}
-
-fn is_disordered(disorder: &Disorder) -> bool {
-    *disorder != Disorder::default()
 }
 
 #[cfg(test)]

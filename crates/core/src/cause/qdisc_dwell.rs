@@ -13,7 +13,7 @@ use core::time::Duration;
 use super::evidence::{self, human, median};
 use super::served::{self, KernelPlace};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
@@ -78,6 +78,8 @@ const STEADY: Duration = Duration::from_millis(1);
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::QUEUED;
+
     fn observe(&mut self, exchange: &Exchange) {
         let queued = exchange.path.queued.response;
         let is_beside = exchange.path.to_server.is_some_and(|trip| trip <= BESIDE);

@@ -3,7 +3,7 @@
 
 use super::evidence::{self, human, median};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
@@ -55,6 +55,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::REPEATED;
+
     fn observe(&mut self, exchange: &Exchange) {
         self.repeated += u64::from(exchange.signs.request_repeats > 0);
     }
