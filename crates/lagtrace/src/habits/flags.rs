@@ -16,8 +16,10 @@ pub(crate) fn known(root: Command) -> Command {
     let of_all: BTreeSet<String> = names(&root);
     tables::ALL.iter().fold(root, |root, (name, flags)| {
         root.mut_subcommand(*name, |command| {
+            // Listed once, because this is done at each start, whatever is typed.
+            let mut taken = &names(&command) | &of_all;
             let flags = flags.iter().copied().flatten();
-            flags.fold(command, |command, flag| add(command, flag, &of_all))
+            flags.fold(command, |command, flag| add(command, flag, &mut taken))
         })
     })
 }
@@ -42,18 +44,24 @@ fn has(command: &Command, id: &str) -> bool {
         .any(|argument| argument.get_id() == id)
 }
 
-fn add(command: Command, flag: &'static Flag, of_all: &BTreeSet<String>) -> Command {
-    let own = names(&command);
-    let is_free = |name: &&str| !own.contains(*name) && !of_all.contains(*name);
+/// Adds a flag under those of its names that are not taken, which it then takes.
+fn add(command: Command, flag: &'static Flag, taken: &mut BTreeSet<String>) -> Command {
+    let is_free = |name: &&str| !taken.contains(*name);
     let free: Vec<&'static str> = flag.names.split(' ').filter(is_free).collect();
+    let is_possible = match flag.means {
+        // The option may have another name by now: then clap says that there is none.
+        Means::Option(id) => has(&command, id),
+        Means::Nothing | Means::Answer(_) => true,
+    };
+    if free.is_empty() || !is_possible {
+        return command;
+    }
+    taken.extend(free.iter().copied().map(str::to_owned));
     let name = |argument: Arg, name: &'static str| match name.strip_prefix("--") {
         Some(long) => argument.alias(long),
         None => argument.short_aliases(name.chars().nth(1)),
     };
     match flag.means {
-        _ if free.is_empty() => command,
-        // The option may have another name by now: then clap says that there is none.
-        Means::Option(id) if !has(&command, id) => command,
         Means::Option(id) => command.mut_arg(id, |it| free.into_iter().fold(it, name)),
         Means::Nothing | Means::Answer(_) => {
             let argument = Arg::new(flag.names).hide(true);
