@@ -67,6 +67,10 @@ pub(super) fn name(
     }
     if let Some(even) = flow.even.filter(|even| gap <= even.longest) {
         return match even.keeper {
+            // A receiver that reads evenly opens its window evenly.
+            Keeper::Sender if stop.window == 0 && release(trace, packet, index).is_some() => {
+                ((WaitKind::Unknown, Owner::Unknown), None)
+            }
             Keeper::Sender => {
                 stop.limit = Limit::Pacing;
                 ((WaitKind::Paced, sender.owner()), Some(stop))

@@ -82,7 +82,11 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let queued = exchange.path.queued.response;
-        let is_beside = exchange.path.to_server.is_some_and(|trip| trip <= BESIDE);
+        // Next to the client, the queue may be anywhere on a short path.
+        let is_beside = exchange
+            .path
+            .to_server
+            .is_some_and(|trip| trip <= BESIDE.min(exchange.path.to_client));
         // Each router would have decremented an initial TTL.
         if queued >= LEAST_DWELL && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
             self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);

@@ -439,8 +439,8 @@ impl Setup {
     }
 
     /// Returns the setup time, including the TLS handshake after it, if a request at `begin` has to
-    /// be charged with it; does so only once. Lost SYNs are excluded, because they are a cause of
-    /// their own.
+    /// be charged with it; does so only once. Lost SYNs and SYN/ACKs are excluded, because they are
+    /// a cause of their own.
     pub(crate) fn charge(
         &mut self,
         begin: Timestamp,
@@ -452,17 +452,24 @@ impl Setup {
         let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
         let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();
-        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.syns.last()));
+        let asked = self.syns.last() + self.answer_repeated_for();
+        let trip = connected.map_or(Duration::ZERO, |end| end.since(asked));
         let Some(handshake) = handshake else {
             return connected
                 .filter(|&end| is_prompt(end, begin, trip))
                 .map(|_| trip);
         };
         connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
-        let from = connected.map_or(handshake.begin, |_| self.syns.last());
+        let from = connected.map_or(handshake.begin, |_| asked);
         // Nagle's algorithm may hold the request for the Finished's ACK.
         let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
+    }
+
+    /// Returns the time after the last SYN until its SYN/ACK was sent for the last time.
+    fn answer_repeated_for(&self) -> Duration {
+        let first = self.answer.at.filter(|&first| first >= self.syns.last());
+        first.map_or(Duration::ZERO, |first| self.answer.last.since(first))
     }
 
     /// Returns the server's greeting, the time beyond the round trip for which the connected client
