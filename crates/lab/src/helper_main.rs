@@ -12,9 +12,10 @@ use crate::lab::keeper;
 use crate::path::emulator;
 use crate::server::control::watch;
 use crate::server::{dns, mail, own};
+use crate::stranger;
 
 /// Runs a helper process according to its arguments: `keep`, or one of `path`, `serve`, `dns`,
-/// `mail`, `watch` and `ask` followed by the file of its plan. Not for direct use: [`crate::Lab`]
+/// `mail`, `watch`, `ask`, `stranger-serve` and `stranger-ask` followed by the file of its plan. Not for direct use: [`crate::Lab`]
 /// starts these processes.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
@@ -29,6 +30,8 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["mail", plan] => read_plan(plan).and_then(mail::run),
         ["watch", plan] => read_plan(plan).and_then(watch::run),
         ["ask", plan] => read_plan(plan).and_then(|plan| client::run(&plan)),
+        ["stranger-serve", plan] => read_plan(plan).and_then(stranger::serve),
+        ["stranger-ask", plan] => read_plan(plan).and_then(|plan| stranger::ask(&plan)),
         _ => return ExitCode::from(2),
     };
     match done {

@@ -48,6 +48,7 @@ mod recording;
 pub mod scenario;
 pub mod server;
 mod side;
+pub mod stranger;
 
 pub use client::OwnClient;
 pub use error::Error;

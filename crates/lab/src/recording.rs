@@ -79,6 +79,12 @@ impl Recording {
         Ok(recording)
     }
 
+    /// Adds the ends of another recording, which end with this one.
+    pub(crate) fn beside(mut self, mut other: Self) -> Self {
+        self.ends.append(&mut other.ends);
+        self
+    }
+
     /// Waits until the last captured packets are written, and ends. Returns the ends in the order
     /// of `record`'s files: the client's, the server's.
     ///

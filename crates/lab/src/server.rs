@@ -1,7 +1,7 @@
 //! Servers on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and small
 //! built-in servers for behaviour that no real server has. This module describes them.
 
-mod accept;
+pub(crate) mod accept;
 mod answer;
 pub(crate) mod control;
 pub(crate) mod dns;

@@ -12,7 +12,7 @@ const STACK: usize = 128 << 10;
 /// Serves each connection on its own thread, as long as the process runs. If more than `most`
 /// connections are open, further ones are closed. After each accepted connection, the listener
 /// pauses for `between`.
-pub(super) fn serve_all<S>(listener: &TcpListener, most: usize, between: Duration, serve: S)
+pub(crate) fn serve_all<S>(listener: &TcpListener, most: usize, between: Duration, serve: S)
 where
     S: Fn(&TcpStream) + Send + Sync + 'static,
 {

@@ -1,0 +1,231 @@
+//! The drawn client.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
+
+use super::diary::Asked;
+use super::fault::Fault;
+use super::serving::{push, size};
+use super::traffic::{Framing, Traffic};
+use super::wire::{self, Incoming, Pace, nap};
+use crate::error::Error;
+use crate::server::own::realtime_ns;
+
+/// Maximum time to connect, and for one read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The range of time in which connections begin, in milliseconds.
+const STAGGER: u64 = 60;
+
+/// The number that separates the draws of the client from those of the server.
+const CLIENT_DRAWS: u64 = 1;
+
+/// The plan for the process of the client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AskPlan {
+    pub(crate) traffic: Traffic,
+    pub(crate) to: SocketAddr,
+    /// The file of the client's diary.
+    pub(crate) diary: PathBuf,
+    /// The number of the first request.
+    pub(crate) first: u64,
+}
+
+/// Sends requests until the time is up, and writes the diary.
+pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
+    wire::be_punctual();
+    let asked = ask_all(plan).map_err(Error::file("ask", plan.to.to_string()))?;
+    let mut text = Vec::new();
+    for asked in asked {
+        text.extend(serde_json::to_vec(&asked).expect("a row is numbers"));
+        text.push(b'\n');
+    }
+    std::fs::write(&plan.diary, text).map_err(Error::file("write", &plan.diary))
+}
+
+fn ask_all(plan: &AskPlan) -> io::Result<Vec<Asked>> {
+    let next = AtomicU64::new(plan.first);
+    let client = Client {
+        plan,
+        next: &next,
+        end: Instant::now() + plan.traffic.talk.lasts,
+        pace: plan.traffic.faults.iter().find_map(pace),
+    };
+    let connections = 0..u64::from(plan.traffic.talk.connections);
+    thread::scope(|scope| {
+        let threads: Vec<_> = connections
+            .map(|number| scope.spawn(move || client.ask_in_turn(number)))
+            .collect();
+        let mut all = Vec::new();
+        for thread in threads {
+            let rows = thread.join();
+            all.extend(rows.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?);
+        }
+        Ok(all)
+    })
+}
+
+fn pace(fault: &Fault) -> Option<Pace> {
+    match *fault {
+        Fault::SlowReader { piece, pause, .. } => Some(Pace {
+            piece: usize::try_from(piece).unwrap_or(usize::MAX),
+            pause,
+        }),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Client<'a> {
+    plan: &'a AskPlan,
+    /// The number of the next request.
+    next: &'a AtomicU64,
+    end: Instant,
+    pace: Option<Pace>,
+}
+
+impl Client<'_> {
+    /// Returns the number of the next request; `None` if there are enough.
+    fn number(&self) -> Option<u64> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let is_one_of_them = id - self.plan.first < u64::from(self.plan.traffic.talk.most);
+        let is_wanted = is_one_of_them && Instant::now() < self.end;
+        is_wanted.then_some(id)
+    }
+
+    /// Sends requests one after the other, over one connection or over one each.
+    fn ask_in_turn(self, number: u64) -> io::Result<Vec<Asked>> {
+        let traffic = &self.plan.traffic;
+        let mut chance = traffic.chance(CLIENT_DRAWS, u64::MAX - 1 - number);
+        thread::sleep(Duration::from_millis(chance.draw() % STAGGER));
+        let mut rows = Vec::new();
+        let is_fresh = traffic.talk.is_fresh || traffic.faults.contains(&Fault::Closes);
+        while let Some(id) = self.number() {
+            if is_fresh {
+                nap(traffic.client.think.draw(&mut chance));
+            }
+            let begun = realtime_ns();
+            let connection = self.connect()?;
+            let connected = (begun, realtime_ns());
+            let most = if is_fresh { 1 } else { usize::MAX };
+            self.use_up(&connection, id, connected, most, &mut rows)?;
+        }
+        Ok(rows)
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(self.plan.to), Type::STREAM, None)?;
+        for fault in &self.plan.traffic.faults {
+            if let Fault::SlowReader { buffer, .. } = fault {
+                socket.set_recv_buffer_size(usize::try_from(*buffer).unwrap_or(usize::MAX))?;
+            }
+        }
+        socket.connect_timeout(&self.plan.to.into(), PATIENCE)?;
+        let connection = TcpStream::from(socket);
+        connection.set_nodelay(!self.plan.traffic.client.nagle)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(connection)
+    }
+
+    /// Sends at most `most` requests over a connection, the first with the number `id`.
+    fn use_up(
+        &self,
+        connection: &TcpStream,
+        id: u64,
+        connected: (u64, u64),
+        most: usize,
+        rows: &mut Vec<Asked>,
+    ) -> io::Result<()> {
+        let traffic = &self.plan.traffic;
+        let to = Mutex::new(connection);
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            if let Some(every) = traffic.client.pushes {
+                let (to, has_ended) = (&to, &has_ended);
+                scope.spawn(move || push(to, traffic.framing, every, has_ended));
+            }
+            let done = self.converse(connection, &to, id, connected, most, rows);
+            has_ended.store(true, Ordering::Relaxed);
+            done
+        })
+    }
+
+    fn converse(
+        &self,
+        connection: &TcpStream,
+        to: &Mutex<&TcpStream>,
+        id: u64,
+        connected: (u64, u64),
+        most: usize,
+        rows: &mut Vec<Asked>,
+    ) -> io::Result<()> {
+        let traffic = &self.plan.traffic;
+        let mut incoming = Incoming::new(connection, traffic.framing, self.pace);
+        if traffic.framing == Framing::Greeting {
+            incoming.next()?;
+        }
+        let later = std::iter::from_fn(|| self.number());
+        let mut connected = Some(connected);
+        for id in std::iter::once(id).chain(later).take(most) {
+            let connect_ns = connected.take();
+            rows.push(self.ask(id, connect_ns, to, &mut incoming)?);
+        }
+        Ok(())
+    }
+
+    fn ask(
+        &self,
+        id: u64,
+        connect_ns: Option<(u64, u64)>,
+        to: &Mutex<&TcpStream>,
+        incoming: &mut Incoming<&TcpStream>,
+    ) -> io::Result<Asked> {
+        let traffic = &self.plan.traffic;
+        let mut chance = traffic.chance(CLIENT_DRAWS, id);
+        let size = size(traffic.talk.request, &mut chance);
+        let pause = traffic.faults.iter().find_map(|fault| match *fault {
+            Fault::SlowSender { share, pause } if chance.strikes(share) => Some(pause),
+            _ => None,
+        });
+        let parts = wire::request(traffic.framing, id, size, traffic.client.parts);
+        let idle_ns = if connect_ns.is_none() {
+            nap(traffic.client.think.draw(&mut chance))
+        } else {
+            0
+        };
+        let unread = incoming.unread_ns;
+        let mut asked = Asked {
+            id,
+            connect_ns,
+            idle_ns,
+            ..Asked::default()
+        };
+        {
+            let to = to
+                .lock()
+                .map_err(|_| io::Error::other("a thread panicked"))?;
+            asked.send_ns = realtime_ns();
+            asked.paused_ns = wire::write(*to, &parts, pause)?;
+            asked.sent_ns = realtime_ns();
+        }
+        let answer = loop {
+            let message = incoming.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if !message.is_push {
+                break message;
+            }
+        };
+        asked.first_ns = answer.first_ns;
+        asked.last_ns = answer.whole_ns;
+        asked.unread_ns = incoming.unread_ns - unread;
+        asked.bytes = answer.bytes;
+        Ok(asked)
+    }
+}
