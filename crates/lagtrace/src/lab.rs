@@ -29,6 +29,7 @@ mod record;
 mod run;
 pub(crate) mod score;
 mod show;
+mod strangers;
 mod truth;
 
 /// Maximum length of a scenario file.
@@ -88,6 +89,8 @@ Examples:
     Record(record::Options),
     /// Diagnose recordings whose truth is known, and count correct diagnoses
     Score(score::Options),
+    /// Diagnose drawn traffic, and compare each figure of the reports with the programs' clocks
+    Strangers(strangers::Options),
     /// Start a scenario and leave it running
     #[command(after_help = "\
 Examples:
@@ -161,6 +164,7 @@ fn carry_out(action: Action, console: &Console) -> Result<Outcome> {
         Action::Run(options) => run::run(&options, console),
         Action::Record(options) => record::run(&options, console),
         Action::Score(options) => score::run(&options, console),
+        Action::Strangers(options) => strangers::run(&options, console),
         Action::Up(choice) => up(&choice, console),
         Action::Down { name } => down(&name, console),
         Action::Completions(options) => manual::completions(&options, Arguments::command()),

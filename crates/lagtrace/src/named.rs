@@ -149,7 +149,14 @@ mod tests {
     use crate::lab;
 
     /// Paths that are not opened as files, or by commands without a keeper. The lab's are folders.
-    const OTHERS: &[&str] = &["cgroup", "directory", "folder", "keep", "unix_socket"];
+    const OTHERS: &[&str] = &[
+        "again",
+        "cgroup",
+        "directory",
+        "folder",
+        "keep",
+        "unix_socket",
+    ];
 
     fn matches(words: &str) -> ArgMatches {
         let words = words.split_whitespace();

@@ -72,6 +72,7 @@ mod command {
     mod sockets;
     mod started;
     mod stopped;
+    mod strangers;
     mod streamed;
     mod surroundings;
     mod targets;

@@ -116,7 +116,7 @@ fn listed(causes: &[Id], between: &str) -> String {
     ids.join(between)
 }
 
-fn owner(culprit: Culprit) -> Owner {
+pub(super) fn owner(culprit: Culprit) -> Owner {
     match culprit {
         Culprit::Client => Owner::Client,
         Culprit::Server => Owner::Server,
