@@ -123,6 +123,8 @@ impl Server {
         let think = traffic.server.think.draw(&mut chance);
         let size = size(traffic.talk.response, &mut chance);
         let (extra, pause) = troubles(&traffic.faults, &mut chance);
+        let parts = traffic.server.parts;
+        let parts = wire::response(traffic.framing, message.id, size, parts, closes(traffic));
         let _worker = self.workers.take();
         let taken_ns = realtime_ns();
         let think_ns = nap(think);
@@ -132,8 +134,6 @@ impl Server {
             call(upstream, address, message.id)?;
         }
         let upstream_ns = self.plan.upstream.map_or(0, |_| realtime_ns() - begun);
-        let parts = traffic.server.parts;
-        let parts = wire::response(traffic.framing, message.id, size, parts, closes(traffic));
         let to = to.lock().unwrap_or_else(PoisonError::into_inner);
         let write_ns = realtime_ns();
         let paused_ns = wire::write(*to, &parts, pause)?;

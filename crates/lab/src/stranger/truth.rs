@@ -325,7 +325,11 @@ impl<'a> Sums<'a> {
 
     /// Returns the parts that healthy traffic has.
     fn usual(&self, rows: &[Rows]) -> Vec<Part> {
-        let think = |(_, served, _): &Rows| served.think_ns;
+        // What a program does besides sleeping is its think time too.
+        let think = |(_, served, _): &Rows| {
+            let others = served.extra_ns + served.upstream_ns;
+            served.write_ns.saturating_sub(served.taken_ns + others)
+        };
         let calls = |(_, served, upstream): &Rows| {
             let extra = upstream.map_or(0, |row| row.extra_ns);
             served.upstream_ns.saturating_sub(extra)

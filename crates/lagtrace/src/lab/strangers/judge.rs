@@ -37,6 +37,8 @@ pub(super) enum Verdict {
     WrongPlace,
     /// Nothing is named.
     Silent,
+    /// A fault is named first that is there, but costs less.
+    Cheaper,
     /// Another cause is named first.
     Wrong,
     /// There is no fault that matters, and nobody is accused.
@@ -186,7 +188,10 @@ fn verdict(truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
         .iter()
         .filter(|part| part.causes.contains(&first.cause))
         .collect();
-    if named.is_empty() {
+    let is_there = |part: &Part| part.causes.contains(&first.cause);
+    if named.is_empty() && faults().any(is_there) {
+        Verdict::Cheaper
+    } else if named.is_empty() {
         Verdict::Wrong
     } else if named.iter().any(|part| has_owner(first, part)) {
         Verdict::Right
@@ -285,7 +290,8 @@ mod tests {
         let paused = [(Id::ServerPause, Owner::Server, false)];
         assert_eq!(judged(vec![pause()], &paused), Verdict::Right);
         assert_eq!(judged(vec![pause(), loss(50)], &paused), Verdict::Right);
-        assert_eq!(judged(vec![pause(), loss(80)], &paused), Verdict::Wrong);
+        assert_eq!(judged(vec![pause(), loss(80)], &paused), Verdict::Cheaper);
+        assert_eq!(judged(vec![loss(80)], &paused), Verdict::Wrong);
         let client = [(Id::ServerPause, Owner::Client, false)];
         assert_eq!(judged(vec![pause()], &client), Verdict::WrongOwner);
         let place = |owner| [(Id::TimeInServer, owner, true)];

@@ -79,6 +79,7 @@ fn totals(score: &Score) -> Table {
     row("right place only", with(Verdict::PlaceOnly), faulty);
     row("wrong place only", with(Verdict::WrongPlace), faulty);
     row("silent", with(Verdict::Silent), faulty);
+    row("a cheaper fault first", with(Verdict::Cheaper), faulty);
     row("wrong cause first", with(Verdict::Wrong), faulty);
     row("fault on the verge", with(Verdict::Open), cases.len());
     row("healthy, accused", accused.count(), healthy);
