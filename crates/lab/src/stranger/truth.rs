@@ -507,8 +507,12 @@ impl<'a> Sums<'a> {
         part.is_hidden = matches!(fault, Fault::LostSyns { .. } | Fault::Jitter { .. })
             && self.traffic.view.points == Points::Server;
         if fault == Fault::Closes {
-            // A connection that is used again loses no SYN either.
+            // A connection that is used again loses no SYN either, but has to be made once.
             part.sum_ns.high = rows.iter().map(|(asked, ..)| connect(asked)).sum();
+            let mut made: Vec<u64> = part.saved_ns.clone();
+            made.sort_unstable();
+            let once = made.iter().rev().take(self.traffic.talk.connections.into());
+            part.sum_ns.low -= once.sum::<u64>();
         }
         if matches!(fault, Fault::Loss { .. } | Fault::Jitter { .. }) {
             part.sum_ns.high = rows.iter().map(|rows| self.excess(rows)).sum();

@@ -348,7 +348,9 @@ impl<'a> View<'a> {
             // of a request has some of it.
             (least, most) = (0.0, self.count);
         }
-        let cut = if connects { self.cut() } else { 0.0 };
+        // Each connection has to be made once.
+        let connections = f64::from(self.recorded.traffic.talk.connections);
+        let cut = if connects { connections } else { 0.0 };
         let off = (SHARE * most).max(FEW) + cut;
         let what = format!("affected by {name}");
         sentences.push(Sentence::number(what, affected, least, most, off));
