@@ -126,6 +126,7 @@ fn path_times(trace: &Trace<'_>, request: &PacketRecord, response: &PacketRecord
         to_client: trace.trips.client.floor().unwrap_or_default(),
         to_server: trace.trips.server.floor(),
         is_told: trace.trips.server.is_told(),
+        is_measured: trace.trips.server.is_measured(),
         ttl: response.ttl,
         is_numbered: trace.pipes.client.is_numbered,
         ..PathTimes::default()

@@ -67,8 +67,8 @@ pub(super) fn name(
     }
     if let Some(even) = flow.even.filter(|even| gap <= even.longest) {
         return match even.keeper {
-            // A receiver that reads evenly opens its window evenly.
-            Keeper::Sender if stop.window == 0 && release(trace, packet, index).is_some() => {
+            // A receiver that reads evenly opens its window evenly, and this window is not known.
+            Keeper::Sender if stop.window == 0 && stop.in_flight > 0 => {
                 ((WaitKind::Unknown, Owner::Unknown), None)
             }
             Keeper::Sender => {
