@@ -13,6 +13,8 @@ const NOTICED_NS: u64 = 10_000_000;
 /// A finding must name the place of unclaimed time only if the time is at least this share of the
 /// time of all services.
 const OF_ALL: f64 = 0.01;
+/// Minimum time that remains on a path if throughput is predicted.
+const LEAST_PATH_NS: u64 = 1_000_000;
 /// Maximum number of findings in a report.
 const MAX_FINDINGS: usize = 32;
 
@@ -23,6 +25,20 @@ pub(crate) fn account_fault(report: &Report) -> Option<String> {
         .or_else(|| overclaimed(report))
         .or_else(|| untold(report))
         .or_else(|| cleared(report))
+        .or_else(|| overpromised(report))
+}
+
+/// Returns the fault if a higher throughput is predicted although no path takes the rest of the time:
+/// how much more the hosts carry was not measured.
+fn overpromised(report: &Report) -> Option<String> {
+    let promising = report.findings.iter().find(|finding| {
+        let prediction = finding.predicted.as_ref();
+        prediction.is_some_and(|after| {
+            let longest = after.latency_ns.p99.saturating_add(after.outside_ns);
+            after.closed_loop_rate.is_some() && longest < LEAST_PATH_NS
+        })
+    })?;
+    Some(format!("{} promises throughput", promising.cause.as_str()))
 }
 
 fn bookings(account: &Account) -> impl Iterator<Item = &Booking> {
