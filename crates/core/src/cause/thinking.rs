@@ -18,10 +18,10 @@ use crate::stats::histogram::Distribution;
 const FLOOR_SHARE: f64 = 0.3;
 /// Minimum think time that counts as long, whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
-/// Minimum think time (median) of a class of slow requests.
+/// Minimum think time of a class of slow requests.
 const NOTICED: Duration = Duration::from_millis(10);
-/// Minimum ratio of the lower quartile of its think times to their median.
-const ALIKE: f64 = 0.7;
+/// Minimum ratio of the 10th percentile of its think times to their median.
+const ALIKE: f64 = 0.6;
 /// Minimum share of all think time that a class of slow requests takes.
 const MOSTLY_SLOW: f64 = 0.5;
 /// Maximum ratio of the idle server's think time to the think time under load, if requests only
@@ -215,17 +215,21 @@ impl Thinking {
         self.think.sum_above(self.least_outstanding()) * 2 >= self.think.sum_ns()
     }
 
-    /// Returns true if the requests of `tally` are a class of their own: each takes far longer than
+    /// Returns true if most requests of `tally` are a class of their own: each takes far longer than
     /// most requests, about as long as the others of its class, and together they take most of the
     /// time.
     fn has_slow_class(&self, tally: &Tally) -> bool {
-        let quantile = |at| tally.saved.quantile(at).unwrap_or_default();
-        let (quarter, median) = (quantile(0.25), quantile(0.5));
-        median >= NOTICED
-            && tally.affected >= evidence::REPEATS
-            && quarter >= self.median() * OUTSTANDING
-            && quarter.as_secs_f64() >= median.as_secs_f64() * ALIKE
-            && self.slow_share() >= MOSTLY_SLOW
+        let least = NOTICED.max(self.median() * OUTSTANDING);
+        let share = self.think.share_above(least);
+        let count = share * self.think.count() as f64;
+        let of_class = |part: f64| {
+            let quantile = self.think.quantile(1.0 - share * (1.0 - part));
+            quantile.unwrap_or_default().as_secs_f64()
+        };
+        count >= evidence::REPEATS as f64
+            && count * 2.0 >= tally.affected as f64
+            && of_class(0.1) >= of_class(0.5) * ALIKE
+            && self.think.sum_above(least) as f64 >= self.think.sum_ns() as f64 * MOSTLY_SLOW
     }
 
     /// Returns the minimum think time of requests that take long although most do not.

@@ -138,7 +138,7 @@ impl Upstream {
         }
         let candidates = rhythms
             .iter()
-            .filter(|(back, rhythm)| **back != front && may_be_behind(front, rhythm))
+            .filter(|(back, rhythm)| !is_itself(front, **back) && may_be_behind(front, rhythm))
             .take(MAX_CANDIDATES);
         let (endpoint, rhythm, pairs) = candidates
             .map(|(&back, rhythm)| (back, rhythm, pairs(front, &own.moments, rhythm)))
@@ -279,7 +279,7 @@ pub(super) fn asked_meanwhile(
             })
         })
     };
-    let mut others = rhythms.iter().filter(|(back, _)| **back != front);
+    let mut others = rhythms.iter().filter(|(back, _)| !is_itself(front, **back));
     others.find_map(|(&back, rhythm)| is_meanwhile(rhythm).then_some(back))
 }
 
@@ -448,6 +448,13 @@ fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
     rhythm.moments.len() >= LEAST_PAIRS && is_there
 }
 
+/// Returns true if `back` is the program behind `front`: it serves one port at an address of its host
+/// and over loopback.
+fn is_itself(front: Endpoint, back: Endpoint) -> bool {
+    let is_one_host = front.addr == back.addr || is_same_host(front, back);
+    front.port == back.port && is_one_host
+}
+
 /// Returns true if the client may be on the same host as the server `front`: at the same address,
 /// or over loopback.
 fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
@@ -491,5 +498,15 @@ mod tests {
         assert_eq!(asked_meanwhile(front, &with(300)), Some(other));
         assert_eq!(asked_meanwhile(front, &with(950)), None);
         assert_eq!(asked_meanwhile(front, &with(50)), None);
+    }
+
+    #[test]
+    fn a_program_is_no_upstream_of_itself() {
+        let at = |host: [u8; 4], port| Endpoint::new(host.into(), port);
+        let (outside, inside) = ([10, 0, 0, 2], [127, 0, 0, 1]);
+        assert!(is_itself(at(outside, 6379), at(inside, 6379)));
+        assert!(is_itself(at(inside, 6379), at(outside, 6379)));
+        assert!(!is_itself(at(outside, 80), at(inside, 6379)));
+        assert!(!is_itself(at(outside, 80), at([10, 0, 0, 3], 80)));
     }
 }

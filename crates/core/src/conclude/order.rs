@@ -3,7 +3,6 @@
 use super::full_links::is_loss_behind;
 use super::{Observations, failures};
 use crate::claim::Claim;
-use crate::exchange::wait::Owner;
 use crate::registry::{Failing, Id};
 
 /// Failed connection attempts do not matter if they are fewer than [`FEW_ATTEMPTS`] and fewer than
@@ -20,9 +19,6 @@ const FULL_SHARE: f64 = 0.5;
 
 /// A place is ranked before a cause that says only where, if it has this many times the cause's time.
 const MUCH_MORE: f64 = 1.5;
-/// A place whose owner is known is ranked before a cause that says why, if it has this many times the
-/// cause's time.
-const FAR_MORE: f64 = 6.0;
 
 /// Sorts the claims. Causes that let no request succeed come first, with two exceptions. One is a
 /// few failed attempts among many requests that succeed. The other is a few attempts at a service
@@ -163,9 +159,8 @@ pub(super) fn put_queue_behind(claims: &mut Vec<Claim>, is_most: impl Fn(&Claim)
     }
 }
 
-/// Returns the rank of a place of unexplained time: behind the claims that say why, but for those with
-/// far less time than a place whose owner is known, and before those that say only where, like the place
-/// itself, if they have much less.
+/// Returns the rank of a place of unexplained time: behind all claims that say why, and before those
+/// that say only where, like the place itself, if they have much less time.
 pub(super) fn rank_of_place(
     claims: &[Claim],
     place: &Claim,
@@ -173,9 +168,8 @@ pub(super) fn rank_of_place(
 ) -> usize {
     let is_less = |claim: &Claim| {
         let row = claim.cause.cause();
-        let has_less = |times: f64| weight(claim) as f64 * times < weight(place) as f64;
-        let is_far_less = place.culprit != Owner::Unknown && has_less(FAR_MORE);
-        row.fails.is_none() && (is_far_less || row.says_only_where && has_less(MUCH_MORE))
+        let has_less = weight(claim) as f64 * MUCH_MORE < weight(place) as f64;
+        row.says_only_where && row.fails.is_none() && has_less
     };
     let last = claims.iter().rposition(|claim| !is_less(claim));
     last.map_or(0, |last| last + 1)
@@ -184,6 +178,7 @@ pub(super) fn rank_of_place(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
 
     const ONE: u16 = 80;
@@ -281,18 +276,5 @@ mod tests {
         assert_eq!(rank(&[pause, think], 4), 2);
         assert_eq!(rank(&[(Id::PacketLoss, 1), pause], 37), 1, "it says why");
         assert_eq!(rank(&[(Id::RequestsFail, 0)], 37), 1);
-    }
-
-    #[test]
-    fn a_place_comes_before_what_says_why_and_is_a_small_part_of_it() {
-        let rank = |owner, start: u64, place| {
-            let claims = [claim(Id::SlowStart, ONE, start)];
-            let mut place = claim(Id::TimeInServer, ONE, place);
-            place.culprit = owner;
-            rank_of_place(&claims, &place, |claim| claim.time.cost.likely)
-        };
-        assert_eq!(rank(Owner::Server, 28, 524), 0);
-        assert_eq!(rank(Owner::Server, 100, 524), 1, "a large part");
-        assert_eq!(rank(Owner::Unknown, 28, 524), 1, "of nobody");
     }
 }
