@@ -217,11 +217,12 @@ impl Thinking {
 
     /// Returns true if most requests of `tally` are a class of their own: each takes far longer than
     /// most requests, about as long as the others of its class, and together they take most of the
-    /// time.
+    /// time, and a material time for each request.
     fn has_slow_class(&self, tally: &Tally) -> bool {
         let least = NOTICED.max(self.median() * OUTSTANDING);
         let share = self.think.share_above(least);
         let count = share * self.think.count() as f64;
+        let took = self.think.sum_above(least) as f64;
         let of_class = |part: f64| {
             let quantile = self.think.quantile(1.0 - share * (1.0 - part));
             quantile.unwrap_or_default().as_secs_f64()
@@ -229,7 +230,8 @@ impl Thinking {
         count >= evidence::REPEATS as f64
             && count * 2.0 >= tally.affected as f64
             && of_class(0.1) >= of_class(0.5) * ALIKE
-            && self.think.sum_above(least) as f64 >= self.think.sum_ns() as f64 * MOSTLY_SLOW
+            && took >= self.think.sum_ns() as f64 * MOSTLY_SLOW
+            && took >= evidence::MATERIAL_TIME.as_nanos() as f64 * self.think.count() as f64
     }
 
     /// Returns the minimum think time of requests that take long although most do not.
