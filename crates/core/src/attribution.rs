@@ -42,7 +42,7 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Rare, Recovery, Sending, Side,
+    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Recovery, Seldom, Sending, Side,
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -70,10 +70,10 @@ const REORDERING: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
-    pub(crate) sending: Rare<Sending>,
-    pub(crate) loss: Rare<Loss>,
+    pub(crate) sending: Seldom<Sending>,
+    pub(crate) loss: Seldom<Loss>,
     pub(crate) path: PathTimes,
-    pub(crate) packing: Rare<Packing>,
+    pub(crate) packing: Seldom<Packing>,
     pub(crate) expectation: Option<Box<Expectation>>,
     /// The time from the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,

@@ -5,7 +5,7 @@ mod drops;
 mod hold;
 mod loss;
 mod packing;
-mod rare;
+mod seldom;
 mod signs;
 pub mod tls_handshake;
 pub mod wait;
@@ -28,7 +28,7 @@ pub use drops::{DropSlot, Drops};
 pub use hold::{Hold, HoldPackets, HoldRelease};
 pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
 pub use packing::{PackedWrites, Packing};
-pub use rare::{Blank, Rare};
+pub use seldom::{Seldom, Vacant};
 pub(crate) use signs::{
     FaultSigns, Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns,
     Unheard,
@@ -57,9 +57,9 @@ pub struct Exchange {
     /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
     /// Holds and limits that delayed segments of the exchange's messages.
-    pub sending: Rare<Sending>,
+    pub sending: Seldom<Sending>,
     /// Segments that were lost, overtaken or duplicated.
-    pub loss: Rare<Loss>,
+    pub loss: Seldom<Loss>,
     /// The response's bytes on the wire.
     pub response: ResponseBytes,
     /// Propagation of the exchange's messages, as far as its packets show it.
@@ -109,8 +109,8 @@ pub struct Sending {
     pub harmless_delay: Option<Duration>,
 }
 
-impl Blank for Sending {
-    const BLANK: &'static Self = &Self {
+impl Vacant for Sending {
+    const NOTHING: &'static Self = &Self {
         holds: Vec::new(),
         deliveries: Vec::new(),
         harmless_delay: None,
@@ -125,7 +125,7 @@ pub struct ResponseBytes {
     /// The first TLS record, which can be decrypted only as a whole.
     pub first_record: Option<Box<FirstRecord>>,
     /// Oddities of the segments that are harmless.
-    pub packing: Rare<Packing>,
+    pub packing: Seldom<Packing>,
     /// The bytes of request and response among those of the connection, if they are those of a
     /// stream.
     pub(crate) positions: Option<Box<Positions>>,

@@ -4,7 +4,7 @@
 //! The scenarios of the lab each have one cause, and rules may have been tuned to them. Here a
 //! seed draws how a client and a server talk ([`Traffic`]), and none, one or two faults. Both
 //! programs write down when each request began and ended, and every wait that they added on
-//! purpose. From these diaries follows what each fault costs ([`Truth`]), without any packet.
+//! purpose. From these diaries follows what each fault costs ([`StrangerTruth`]), without any packet.
 
 mod asking;
 mod diary;
@@ -17,12 +17,12 @@ mod truth;
 mod wire;
 
 pub(crate) use asking::run as ask;
-pub use diary::{Asked, Served};
+pub use diary::{AskedEntry, Served};
 pub use fault::{Fault, Place};
-pub use record::{Recorded, again, record};
+pub use record::{StrangerRecording, again, record};
 pub(crate) use serving::run as serve;
-pub use traffic::{Framing, Habits, Points, Spread, Talk, Traffic, View};
-pub use truth::{Part, Request, Span, Truth};
+pub use traffic::{Habits, Points, Spread, Talk, Traffic, View, WireFormat};
+pub use truth::{Part, Span, StrangerTruth, TrueRequest};
 
 /// Returns the seed of a run. The first run has the seed of them all, so that any run can be
 /// repeated alone by its own seed.

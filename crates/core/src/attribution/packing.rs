@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Trace;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet_record::Data;
-use crate::exchange::{PackedWrites, Packing, Rare, Side};
+use crate::exchange::{PackedWrites, Packing, Seldom, Side};
 
 /// Minimum number of segments of a response for its packing to be examined.
 const LEAST_SEGMENTS: usize = 5;
@@ -20,9 +20,9 @@ const LEAST_WRITES: usize = 2;
 const LEAST_TRIP: Duration = Duration::from_millis(1);
 
 /// Returns the response's packing; `strides` is scratch memory.
-pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Rare<Packing> {
+pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Seldom<Packing> {
     if trace.packets.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
-        return Rare::default();
+        return Seldom::default();
     }
     let packing = Packing {
         gathered: gathered(trace),

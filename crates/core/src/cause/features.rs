@@ -2,7 +2,7 @@
 //! so a rule never sees an exchange that cannot change its state.
 
 use crate::exchange::wait::WaitKind;
-use crate::exchange::{Disorder, Exchange, Loss, Outcome, Rare, Sending};
+use crate::exchange::{Disorder, Exchange, Loss, Outcome, Seldom, Sending};
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::protocol::http::status::StatusMeaning;
 
@@ -93,7 +93,7 @@ impl Features {
         let there = [
             Self::of_loss(&exchange.loss),
             Self::of_sending(&exchange.sending),
-            Self::PACKING.only_if(!exchange.response.packing.is_blank()),
+            Self::PACKING.only_if(!exchange.response.packing.is_vacant()),
             Self::REPEATED.only_if(signs.request_repeats > 0),
             Self::QUEUED.only_if(!exchange.path.queued.response.is_zero()),
             Self::LONG.only_if(exchange.latency() >= TCP_RTO_MIN),
@@ -114,8 +114,8 @@ impl Features {
         there.into_iter().chain(waits).fold(Self::ANY, Self::or)
     }
 
-    fn of_loss(loss: &Rare<Loss>) -> Self {
-        if loss.is_blank() {
+    fn of_loss(loss: &Seldom<Loss>) -> Self {
+        if loss.is_vacant() {
             return Self(0);
         }
         Self::RECOVERIES
@@ -125,8 +125,8 @@ impl Features {
             .or(Self::DROPS.only_if(loss.drops.is_some()))
     }
 
-    fn of_sending(sending: &Rare<Sending>) -> Self {
-        if sending.is_blank() {
+    fn of_sending(sending: &Seldom<Sending>) -> Self {
+        if sending.is_vacant() {
             return Self(0);
         }
         Self::HOLDS

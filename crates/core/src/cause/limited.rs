@@ -202,6 +202,14 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
     until_open(delivery).filter(|&whole| whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR)
 }
 
+/// Returns true if a full window is open again about a round trip later, as its size explains.
+/// Otherwise a queue on the path, or the receiver, takes most of that time, and a larger window would
+/// not be open sooner.
+pub(super) fn takes_a_trip(delivery: &Delivery) -> bool {
+    let longest = delivery.round_trip * QUEUED_TRIPS + REOPENED_FOR;
+    until_open(delivery).is_none_or(|whole| whole < longest)
+}
+
 /// Returns the mean time for which a full window stopped its message.
 fn until_open(delivery: &Delivery) -> Option<Duration> {
     let window = delivery.windows.first;

@@ -8,7 +8,7 @@
 use core::time::Duration;
 
 use super::limited::{
-    LimitRule, Limited, beyond_slow_start, is_closed, owner, read_late, standing,
+    LimitRule, Limited, beyond_slow_start, is_closed, owner, read_late, standing, takes_a_trip,
 };
 use super::wording::Wording;
 use super::{Case, Id};
@@ -117,4 +117,5 @@ fn is_window(delivery: &Delivery) -> bool {
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
         && standing(delivery).is_none()
+        && (read_late(delivery).is_some() || takes_a_trip(delivery))
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::thinking::{ThinkTime, with_the_server};
 use super::{Case, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
 use crate::observed::event::TargetId;
@@ -271,6 +271,10 @@ pub(super) fn claim(
     claim.exemplars = thinking.tally().exemplars();
     claim.evidence = vec![with_the_server(case, tally), passed.evidence()];
     claim.basis = Basis::new(tally.affected, false);
+    if passed.place == KernelPlace::Unread && case.facts.loads.lacks_processors() {
+        // A program that waits for a processor does not read.
+        claim.basis.cap(Ceiling::LacksProcessors);
+    }
     claim.text.summary = format!(
         "Requests take {} (median) on the server before the answer begins, {} of all request \
          time; {} of it passes",

@@ -10,7 +10,7 @@ use crate::cause::{grown_handshakes_of, stall_follows_ack};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
     Connecting, Exchange, ExchangeId, ExchangePackets, Hold, HoldPackets, HoldRelease, Outcome,
-    Particulars, PathTimes, Rare, ResponseBytes, Sending, Side, Signs,
+    Particulars, PathTimes, ResponseBytes, Seldom, Sending, Side, Signs,
 };
 use crate::facts::Facts;
 use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
@@ -79,7 +79,7 @@ fn exchange(
         request: None,
         waits,
         sending: sending.into(),
-        loss: Rare::default(),
+        loss: Seldom::default(),
         response: ResponseBytes {
             count: sample.received_bytes,
             ..ResponseBytes::default()

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Blank, Drops, Side};
+use super::{Drops, Side, Vacant};
 
 /// Segments of an exchange that were lost, overtaken or duplicated.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +18,8 @@ pub struct Loss {
     pub drops: Option<Box<Drops>>,
 }
 
-impl Blank for Loss {
-    const BLANK: &'static Self = &Self {
+impl Vacant for Loss {
+    const NOTHING: &'static Self = &Self {
         recoveries: Vec::new(),
         disorder: Disorder::NONE,
         mtu: None,

@@ -1,6 +1,6 @@
 //! Packing of a response into segments, and their acknowledgements.
 
-use super::Blank;
+use super::Vacant;
 
 /// Oddities of a response's segments that cost no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct Packing {
     pub stride: Option<u32>,
 }
 
-impl Blank for Packing {
-    const BLANK: &'static Self = &Self {
+impl Vacant for Packing {
+    const NOTHING: &'static Self = &Self {
         gathered: None,
         stride: None,
     };

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-use super::diary::Asked;
+use super::diary::AskedEntry;
 use super::fault::Fault;
 use super::serving::{push, size};
-use super::traffic::{Framing, Traffic};
-use super::wire::{self, Incoming, Pace, nap};
+use super::traffic::{Traffic, WireFormat};
+use super::wire::{self, IncomingMessage, Pace, nap};
 use crate::error::Error;
 use crate::server::own::realtime_ns;
 
@@ -30,7 +30,7 @@ const CLIENT_DRAWS: u64 = 1;
 
 /// The plan for the process of the client.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct AskPlan {
+pub(crate) struct AskingPlan {
     pub(crate) traffic: Traffic,
     pub(crate) to: SocketAddr,
     /// The file of the client's diary.
@@ -40,7 +40,7 @@ pub(crate) struct AskPlan {
 }
 
 /// Sends requests until the time is up, and writes the diary.
-pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
+pub(crate) fn run(plan: &AskingPlan) -> Result<(), Error> {
     wire::be_punctual();
     let asked = ask_all(plan).map_err(Error::file("ask", plan.to.to_string()))?;
     let mut text = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
     std::fs::write(&plan.diary, text).map_err(Error::file("write", &plan.diary))
 }
 
-fn ask_all(plan: &AskPlan) -> io::Result<Vec<Asked>> {
+fn ask_all(plan: &AskingPlan) -> io::Result<Vec<AskedEntry>> {
     let next = AtomicU64::new(plan.first);
     let client = Client {
         plan,
@@ -85,7 +85,7 @@ fn pace(fault: &Fault) -> Option<Pace> {
 
 #[derive(Clone, Copy)]
 struct Client<'a> {
-    plan: &'a AskPlan,
+    plan: &'a AskingPlan,
     /// The number of the next request.
     next: &'a AtomicU64,
     end: Instant,
@@ -102,7 +102,7 @@ impl Client<'_> {
     }
 
     /// Sends requests one after the other, over one connection or over one each.
-    fn ask_in_turn(self, number: u64) -> io::Result<Vec<Asked>> {
+    fn ask_in_turn(self, number: u64) -> io::Result<Vec<AskedEntry>> {
         let traffic = &self.plan.traffic;
         let mut chance = traffic.chance(CLIENT_DRAWS, u64::MAX - 1 - number);
         thread::sleep(Duration::from_millis(chance.draw() % STAGGER));
@@ -142,7 +142,7 @@ impl Client<'_> {
         id: u64,
         connected: (u64, u64),
         most: usize,
-        rows: &mut Vec<Asked>,
+        rows: &mut Vec<AskedEntry>,
     ) -> io::Result<()> {
         let traffic = &self.plan.traffic;
         let to = Mutex::new(connection);
@@ -165,11 +165,11 @@ impl Client<'_> {
         id: u64,
         connected: (u64, u64),
         most: usize,
-        rows: &mut Vec<Asked>,
+        rows: &mut Vec<AskedEntry>,
     ) -> io::Result<()> {
         let traffic = &self.plan.traffic;
-        let mut incoming = Incoming::new(connection, traffic.framing, self.pace);
-        if traffic.framing == Framing::Greeting {
+        let mut incoming = IncomingMessage::new(connection, traffic.framing, self.pace);
+        if traffic.framing == WireFormat::Greeting {
             incoming.next()?;
         }
         let later = std::iter::from_fn(|| self.number());
@@ -186,8 +186,8 @@ impl Client<'_> {
         id: u64,
         connect_ns: Option<(u64, u64)>,
         to: &Mutex<&TcpStream>,
-        incoming: &mut Incoming<&TcpStream>,
-    ) -> io::Result<Asked> {
+        incoming: &mut IncomingMessage<&TcpStream>,
+    ) -> io::Result<AskedEntry> {
         let traffic = &self.plan.traffic;
         let mut chance = traffic.chance(CLIENT_DRAWS, id);
         let size = size(traffic.talk.request, &mut chance);
@@ -202,11 +202,11 @@ impl Client<'_> {
             0
         };
         let unread = incoming.unread_ns;
-        let mut asked = Asked {
+        let mut asked = AskedEntry {
             id,
             connect_ns,
             idle_ns,
-            ..Asked::default()
+            ..AskedEntry::default()
         };
         {
             let to = to

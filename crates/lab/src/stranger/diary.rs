@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// A request, as its client saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct AskedEntry {
     /// The number of the request.
     pub id: u64,
     /// The begin and the end of connecting, if the request has a new connection.

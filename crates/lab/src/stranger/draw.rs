@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fault::{Fault, Place};
-use super::traffic::{Framing, Habits, Points, Spread, Talk, Traffic, View};
+use super::traffic::{Habits, Points, Spread, Talk, Traffic, View, WireFormat};
 use crate::path::chance::{Chance, mix};
 
 /// The round trips to draw from, in milliseconds.
@@ -30,13 +30,13 @@ impl Traffic {
         let mut dice = Dice(Chance::new(mix(seed ^ 0x5354_5241_4E47_4552)));
         let faults = dice.faults();
         let framing = dice.one(&[
-            Framing::Http,
-            Framing::Http,
-            Framing::Chunked,
-            Framing::Binary,
-            Framing::Binary,
-            Framing::Lines,
-            Framing::Greeting,
+            WireFormat::Http,
+            WireFormat::Http,
+            WireFormat::Chunked,
+            WireFormat::Binary,
+            WireFormat::Binary,
+            WireFormat::Lines,
+            WireFormat::Greeting,
         ]);
         let mut traffic = Self {
             seed,
@@ -163,8 +163,8 @@ impl Dice {
     }
 
     /// Draws the habits of a program that has no fault.
-    fn habits(&mut self, framing: Framing, pushing: f64) -> Habits {
-        let may_push = !matches!(framing, Framing::Http | Framing::Chunked);
+    fn habits(&mut self, framing: WireFormat, pushing: f64) -> Habits {
+        let may_push = !matches!(framing, WireFormat::Http | WireFormat::Chunked);
         let pushes = may_push && self.0.strikes(pushing);
         Habits {
             think: Spread::Constant {

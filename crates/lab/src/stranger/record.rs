@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::asking::AskPlan;
-use super::diary::{self, Asked, Served};
+use super::asking::AskingPlan;
+use super::diary::{self, AskedEntry, Served};
 use super::fault::{Fault, Place};
-use super::serving::ServePlan;
-use super::traffic::{Framing, Habits, Points, Spread, Traffic};
-use super::truth::Truth;
+use super::serving::ServingPlan;
+use super::traffic::{Habits, Points, Spread, Traffic, WireFormat};
+use super::truth::StrangerTruth;
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::machine::helper::Helper;
@@ -55,20 +55,24 @@ const SETTLE: Duration = Duration::from_millis(30);
 
 /// A run that was recorded.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct StrangerRecording {
     /// The traffic.
     pub traffic: Traffic,
     /// The captures, the client's first.
     pub captures: Vec<PathBuf>,
     /// The truth.
-    pub truth: Truth,
+    pub truth: StrangerTruth,
 }
 
 /// Runs the traffic between two new hosts, and leaves captures and diaries in a folder.
 ///
 /// # Errors
 /// Every error of bringing a lab up and recording, and [`Error::NotShown`] if a program failed.
-pub fn record(traffic: &Traffic, helper: &Helper, folder: &Path) -> Result<Recorded, Error> {
+pub fn record(
+    traffic: &Traffic,
+    helper: &Helper,
+    folder: &Path,
+) -> Result<StrangerRecording, Error> {
     let folder = &fs::canonicalize(folder).map_err(Error::file("find", folder))?;
     let lab = Lab::bring_up(&scenario(traffic)?, helper)?;
     write(&folder.join(TRAFFIC), traffic)?;
@@ -88,7 +92,7 @@ pub fn record(traffic: &Traffic, helper: &Helper, folder: &Path) -> Result<Recor
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn again(folder: &Path) -> Result<Recorded, Error> {
+pub fn again(folder: &Path) -> Result<StrangerRecording, Error> {
     let file = folder.join(TRAFFIC);
     let text = fs::read(&file).map_err(Error::file("read", &file))?;
     let traffic: Traffic = serde_json::from_slice(&text).map_err(|source| Error::BadLog {
@@ -104,7 +108,7 @@ pub fn again(folder: &Path) -> Result<Recorded, Error> {
     if traffic.view.skipped_percent == 0 {
         from_ns = 0;
     }
-    let asked: Vec<Asked> = diary::read(&folder.join(ASKED))?;
+    let asked: Vec<AskedEntry> = diary::read(&folder.join(ASKED))?;
     let served: Vec<Served> = diary::read(&folder.join(SERVED))?;
     let file = folder.join(UPSTREAM);
     let upstream: Vec<Served> = if file.exists() {
@@ -112,8 +116,8 @@ pub fn again(folder: &Path) -> Result<Recorded, Error> {
     } else {
         Vec::new()
     };
-    Ok(Recorded {
-        truth: Truth::of(&traffic, &asked, &served, &upstream, from_ns),
+    Ok(StrangerRecording {
+        truth: StrangerTruth::of(&traffic, &asked, &served, &upstream, from_ns),
         traffic,
         captures,
     })
@@ -280,7 +284,7 @@ impl Stage<'_> {
         });
         let mut traffic = self.traffic.clone();
         traffic.faults = slow.collect();
-        traffic.framing = Framing::Binary;
+        traffic.framing = WireFormat::Binary;
         traffic.workers = None;
         traffic.talk.response = (60, 200);
         traffic.server = Habits {
@@ -302,7 +306,7 @@ impl Stage<'_> {
         upstream: Option<SocketAddr>,
     ) -> Result<Program, Error> {
         let name = if port == PORT { SERVED } else { UPSTREAM };
-        let plan = ServePlan {
+        let plan = ServingPlan {
             traffic,
             port,
             diary: self.folder.join(name),
@@ -363,7 +367,7 @@ impl Stage<'_> {
     /// Runs the client to its end. Its requests have numbers from `first`.
     fn ask(&self, traffic: &Traffic, name: &str, first: u64) -> Result<(), Error> {
         let address = self.lab.server().address(Family::V4);
-        let plan = AskPlan {
+        let plan = AskingPlan {
             traffic: traffic.clone(),
             to: SocketAddr::new(address, PORT),
             diary: self.folder.join(name),

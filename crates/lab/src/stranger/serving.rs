@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::diary::Served;
 use super::fault::Fault;
-use super::traffic::{Framing, Traffic};
-use super::wire::{self, Incoming, Message, nap};
+use super::traffic::{Traffic, WireFormat};
+use super::wire::{self, IncomingMessage, Message, nap};
 use crate::error::Error;
 use crate::path::chance::Chance;
 use crate::server::accept::serve_all;
@@ -31,7 +31,7 @@ pub(super) const SERVER_DRAWS: u64 = 2;
 
 /// The plan for the process of a server.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ServePlan {
+pub(crate) struct ServingPlan {
     pub(crate) traffic: Traffic,
     pub(crate) port: u16,
     /// The file of the server's diary.
@@ -41,7 +41,7 @@ pub(crate) struct ServePlan {
 }
 
 /// Serves until the process is ended.
-pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
+pub(crate) fn run(plan: ServingPlan) -> Result<(), Error> {
     wire::be_punctual();
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, plan.port));
     let listener = TcpListener::bind(address);
@@ -70,7 +70,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
 }
 
 struct Server {
-    plan: ServePlan,
+    plan: ServingPlan,
     workers: Workers,
     diary: File,
 }
@@ -80,7 +80,7 @@ impl Server {
         let traffic = &self.plan.traffic;
         connection.set_nodelay(!traffic.server.nagle)?;
         let to = Mutex::new(connection);
-        if traffic.framing == Framing::Greeting {
+        if traffic.framing == WireFormat::Greeting {
             write_to(&to, wire::GREETING)?;
         }
         let has_ended = AtomicBool::new(false);
@@ -97,7 +97,7 @@ impl Server {
 
     fn answer_all(&self, connection: &TcpStream, to: &Mutex<&TcpStream>) -> io::Result<()> {
         let traffic = &self.plan.traffic;
-        let mut incoming = Incoming::new(connection, traffic.framing, None);
+        let mut incoming = IncomingMessage::new(connection, traffic.framing, None);
         let mut upstream = None;
         while let Some(message) = incoming.next()? {
             if message.is_push {
@@ -190,7 +190,7 @@ fn write_to(to: &Mutex<&TcpStream>, bytes: &[u8]) -> io::Result<()> {
 /// Sends messages that nobody asked for until the connection has ended.
 pub(super) fn push(
     to: &Mutex<&TcpStream>,
-    framing: Framing,
+    framing: WireFormat,
     every: Duration,
     has_ended: &AtomicBool,
 ) {
@@ -215,7 +215,7 @@ pub(super) fn push(
 /// A connection to the service that the server asks.
 struct Upstream {
     connection: TcpStream,
-    incoming: Incoming<TcpStream>,
+    incoming: IncomingMessage<TcpStream>,
 }
 
 /// Asks the other service and waits for its answer.
@@ -223,7 +223,7 @@ fn call(upstream: &mut Option<Upstream>, address: SocketAddr, id: u64) -> io::Re
     if upstream.is_none() {
         let connection = TcpStream::connect(address)?;
         connection.set_nodelay(true)?;
-        let incoming = Incoming::new(connection.try_clone()?, Framing::Binary, None);
+        let incoming = IncomingMessage::new(connection.try_clone()?, WireFormat::Binary, None);
         *upstream = Some(Upstream {
             connection,
             incoming,
@@ -232,7 +232,7 @@ fn call(upstream: &mut Option<Upstream>, address: SocketAddr, id: u64) -> io::Re
     let Some(upstream) = upstream else {
         return Ok(());
     };
-    let parts = wire::request(Framing::Binary, id, CALL_SIZE, 1);
+    let parts = wire::request(WireFormat::Binary, id, CALL_SIZE, 1);
     wire::write(&upstream.connection, &parts, None)?;
     let answer = upstream.incoming.next()?;
     answer

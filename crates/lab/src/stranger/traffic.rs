@@ -15,7 +15,7 @@ pub struct Traffic {
     /// The seed from which everything is drawn.
     pub seed: u64,
     /// The form of the messages.
-    pub framing: Framing,
+    pub framing: WireFormat,
     /// The messages.
     pub talk: Talk,
     /// The client's program.
@@ -37,7 +37,7 @@ pub struct Traffic {
 /// The form of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Framing {
+pub enum WireFormat {
     /// HTTP/1.1, with the length of each body.
     Http,
     /// JSON over HTTP/1.1 in chunks.

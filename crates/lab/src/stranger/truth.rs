@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lagtrace_core::registry::Id;
 
-use super::diary::{Asked, Served};
+use super::diary::{AskedEntry, Served};
 use super::fault::Fault;
 use super::traffic::{Points, Traffic};
 use crate::scenario::Culprit;
@@ -24,9 +24,9 @@ const QUICK: usize = 6;
 
 /// The truth about a run.
 #[derive(Clone, Debug, Default)]
-pub struct Truth {
+pub struct StrangerTruth {
     /// The requests that begin within the capture.
-    pub requests: Vec<Request>,
+    pub requests: Vec<TrueRequest>,
     /// The parts of their time, each with its cause.
     pub parts: Vec<Part>,
     /// Causes that may be named although nothing is wrong, because the traffic is like that.
@@ -37,7 +37,7 @@ pub struct Truth {
 
 /// A request and where its time passed, in ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
+pub struct TrueRequest {
     /// The time from the request's first byte to the response's last, at the client.
     pub total_ns: u64,
     /// The time at the server, from the request's first byte to the response's last.
@@ -118,13 +118,13 @@ impl Part {
 }
 
 /// The rows of one request: the client's, the server's, and that of the service that the server asks.
-type Rows = (Asked, Served, Option<Served>);
+type Rows = (AskedEntry, Served, Option<Served>);
 
-impl Truth {
+impl StrangerTruth {
     /// Computes the truth of the requests that begin at `from_ns` or later.
     pub(super) fn of(
         traffic: &Traffic,
-        asked: &[Asked],
+        asked: &[AskedEntry],
         served: &[Served],
         upstream: &[Served],
         from_ns: u64,
@@ -138,7 +138,7 @@ impl Truth {
             .filter_map(|row| Some((*row, *served.get(&row.id)?, upstream.get(&row.id).copied())))
             .collect();
         let sums = Sums::new(traffic, &rows);
-        let begins = |row: &&Asked| row.connect_ns.is_some_and(|(begin, _)| begin >= from_ns);
+        let begins = |row: &&AskedEntry| row.connect_ns.is_some_and(|(begin, _)| begin >= from_ns);
         Self {
             requests: rows.iter().map(|rows| sums.request(rows)).collect(),
             parts: sums.parts(&rows),
@@ -217,7 +217,7 @@ impl<'a> Sums<'a> {
         }
     }
 
-    fn request(&self, rows: &Rows) -> Request {
+    fn request(&self, rows: &Rows) -> TrueRequest {
         let (asked, served, _) = rows;
         let unseen_ns = self.unseen(rows);
         let wakes = Span::at_most(unseen_ns);
@@ -245,7 +245,7 @@ impl<'a> Sums<'a> {
             server_ns.high += transfer;
             client_ns.high += transfer;
         }
-        Request {
+        TrueRequest {
             total_ns: asked.last_ns.saturating_sub(asked.send_ns),
             at_server_ns: served.written_ns.saturating_sub(served.first_ns) + self.held(rows),
             think_ns,
@@ -259,7 +259,7 @@ impl<'a> Sums<'a> {
     }
 
     /// Returns the time in which a request's connection was made, without lost SYNs.
-    fn connecting(&self, asked: &Asked) -> u64 {
+    fn connecting(&self, asked: &AskedEntry) -> u64 {
         let took = connect(asked);
         if took < SYN_LOST_NS {
             took
@@ -555,7 +555,7 @@ impl<'a> Sums<'a> {
 }
 
 /// Returns the time in which a request's connection was made; 0 if it has none of its own.
-fn connect(asked: &Asked) -> u64 {
+fn connect(asked: &AskedEntry) -> u64 {
     asked
         .connect_ns
         .map_or(0, |(begin, end)| end.saturating_sub(begin))
@@ -589,7 +589,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn rows(id: u64, extra_ms: u64) -> (Asked, Served) {
+    fn rows(id: u64, extra_ms: u64) -> (AskedEntry, Served) {
         let begun = 1_000 * MS + id * 100 * MS;
         let served = Served {
             id,
@@ -603,13 +603,13 @@ mod tests {
             written_ns: begun + (3 + extra_ms) * MS,
             paused_ns: 0,
         };
-        let asked = Asked {
+        let asked = AskedEntry {
             id,
             send_ns: begun,
             sent_ns: begun,
             first_ns: begun + (4 + extra_ms) * MS,
             last_ns: begun + (4 + extra_ms) * MS,
-            ..Asked::default()
+            ..AskedEntry::default()
         };
         (asked, served)
     }
@@ -628,7 +628,7 @@ mod tests {
         let extra = Duration::from_millis(30);
         let traffic = traffic(vec![Fault::SlowThink { share, extra }]);
         let (asked, served): (Vec<_>, Vec<_>) = [rows(0, 0), rows(1, 30)].into_iter().unzip();
-        let truth = Truth::of(&traffic, &asked, &served, &[], 0);
+        let truth = StrangerTruth::of(&traffic, &asked, &served, &[], 0);
         let part = truth
             .parts
             .iter()
@@ -643,7 +643,7 @@ mod tests {
     #[test]
     fn requests_before_the_capture_do_not_count() {
         let (asked, served): (Vec<_>, Vec<_>) = [rows(0, 0), rows(1, 0)].into_iter().unzip();
-        let truth = Truth::of(&traffic(Vec::new()), &asked, &served, &[], 1_050 * MS);
+        let truth = StrangerTruth::of(&traffic(Vec::new()), &asked, &served, &[], 1_050 * MS);
         assert_eq!(truth.requests.len(), 1);
         assert!(truth.parts.iter().all(|part| !part.is_fault));
     }

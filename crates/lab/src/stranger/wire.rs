@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::traffic::Framing;
+use super::traffic::WireFormat;
 use crate::server::own::realtime_ns;
 
 /// The size of the head of a binary message: its length, its kind and its number.
@@ -31,12 +31,12 @@ const NO_BODY: usize = 60;
 const READ: usize = 64 << 10;
 
 /// Returns the writes of a request.
-pub(super) fn request(framing: Framing, id: u64, size: usize, parts: u16) -> Vec<Vec<u8>> {
+pub(super) fn request(framing: WireFormat, id: u64, size: usize, parts: u16) -> Vec<Vec<u8>> {
     let whole = match framing {
-        Framing::Http if size <= NO_BODY => {
+        WireFormat::Http if size <= NO_BODY => {
             format!("GET /list HTTP/1.1\r\nHost: lab\r\nX-Number: {id}\r\n\r\n").into_bytes()
         }
-        Framing::Http | Framing::Chunked => {
+        WireFormat::Http | WireFormat::Chunked => {
             let body = json(id, size);
             let mut head = format!(
                 "POST /list HTTP/1.1\r\nHost: lab\r\nX-Number: {id}\r\nContent-Type: \
@@ -47,15 +47,15 @@ pub(super) fn request(framing: Framing, id: u64, size: usize, parts: u16) -> Vec
             head.extend(body);
             head
         }
-        Framing::Binary => binary(CALL, id, size),
-        Framing::Lines | Framing::Greeting => line(ASKS, id, size),
+        WireFormat::Binary => binary(CALL, id, size),
+        WireFormat::Lines | WireFormat::Greeting => line(ASKS, id, size),
     };
     split(whole, parts)
 }
 
 /// Returns the writes of a response; `closes` if the server closes the connection after it.
 pub(super) fn response(
-    framing: Framing,
+    framing: WireFormat,
     id: u64,
     size: usize,
     parts: u16,
@@ -64,28 +64,28 @@ pub(super) fn response(
     let connection = if closes { "Connection: close\r\n" } else { "" };
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{connection}");
     let whole = match framing {
-        Framing::Http => {
+        WireFormat::Http => {
             let body = json(id, size);
             let mut whole = format!("{head}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
             whole.extend(body);
             whole
         }
-        Framing::Chunked => {
+        WireFormat::Chunked => {
             let head = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
             return chunks(head.into_bytes(), split(json(id, size), parts));
         }
-        Framing::Binary => binary(ANSWER, id, size),
-        Framing::Lines | Framing::Greeting => line(ANSWERS, id, size),
+        WireFormat::Binary => binary(ANSWER, id, size),
+        WireFormat::Lines | WireFormat::Greeting => line(ANSWERS, id, size),
     };
     split(whole, parts)
 }
 
 /// Returns a message that nobody asked for; `None` if the framing has none.
-pub(super) fn push(framing: Framing) -> Option<Vec<u8>> {
+pub(super) fn push(framing: WireFormat) -> Option<Vec<u8>> {
     match framing {
-        Framing::Http | Framing::Chunked => None,
-        Framing::Binary => Some(binary(PUSH, 0, 40)),
-        Framing::Lines | Framing::Greeting => Some(line(TELLS, 0, 40)),
+        WireFormat::Http | WireFormat::Chunked => None,
+        WireFormat::Binary => Some(binary(PUSH, 0, 40)),
+        WireFormat::Lines | WireFormat::Greeting => Some(line(TELLS, 0, 40)),
     }
 }
 
@@ -200,9 +200,9 @@ pub(super) struct Pace {
 }
 
 /// The messages of one direction of a connection.
-pub(super) struct Incoming<R> {
+pub(super) struct IncomingMessage<R> {
     from: R,
-    framing: Framing,
+    framing: WireFormat,
     pace: Option<Pace>,
     buffer: Vec<u8>,
     begun_ns: u64,
@@ -210,8 +210,8 @@ pub(super) struct Incoming<R> {
     pub(super) unread_ns: u64,
 }
 
-impl<R: Read> Incoming<R> {
-    pub(super) fn new(from: R, framing: Framing, pace: Option<Pace>) -> Self {
+impl<R: Read> IncomingMessage<R> {
+    pub(super) fn new(from: R, framing: WireFormat, pace: Option<Pace>) -> Self {
         Self {
             from,
             framing,
@@ -264,9 +264,9 @@ impl<R: Read> Incoming<R> {
 
 /// Returns the length of the first message in the buffer, its number, and whether it is a push; `None`
 /// if it is not whole.
-fn whole(framing: Framing, buffer: &[u8]) -> Option<(usize, u64, bool)> {
+fn whole(framing: WireFormat, buffer: &[u8]) -> Option<(usize, u64, bool)> {
     match framing {
-        Framing::Http | Framing::Chunked => {
+        WireFormat::Http | WireFormat::Chunked => {
             let head = position(buffer, b"\r\n\r\n")? + 4;
             let text = String::from_utf8_lossy(&buffer[..head]);
             let id = field(&text, "X-Number: ").unwrap_or_default();
@@ -277,14 +277,14 @@ fn whole(framing: Framing, buffer: &[u8]) -> Option<(usize, u64, bool)> {
             };
             (buffer.len() >= head + body).then_some((head + body, id, false))
         }
-        Framing::Binary => {
+        WireFormat::Binary => {
             let length = u32::from_be_bytes(buffer.get(..4)?.try_into().ok()?);
             let length = usize::try_from(length).ok()? + 4;
             let head = buffer.get(..BINARY_HEAD)?;
             let id = u64::from_be_bytes(head[5..].try_into().ok()?);
             (buffer.len() >= length).then_some((length, id, head[4] == PUSH))
         }
-        Framing::Lines | Framing::Greeting => {
+        WireFormat::Lines | WireFormat::Greeting => {
             let length = buffer.iter().position(|&byte| byte == b'\n')? + 1;
             let text = String::from_utf8_lossy(&buffer[..length.min(40)]);
             let mut words = text.split_whitespace();
@@ -328,12 +328,12 @@ fn field(head: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const FRAMINGS: [Framing; 5] = [
-        Framing::Http,
-        Framing::Chunked,
-        Framing::Binary,
-        Framing::Lines,
-        Framing::Greeting,
+    const FRAMINGS: [WireFormat; 5] = [
+        WireFormat::Http,
+        WireFormat::Chunked,
+        WireFormat::Binary,
+        WireFormat::Lines,
+        WireFormat::Greeting,
     ];
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
                 for id in [7, 8] {
                     stream.extend(request(framing, id, size, 3).concat());
                 }
-                let mut incoming = Incoming::new(&stream[..], framing, None);
+                let mut incoming = IncomingMessage::new(&stream[..], framing, None);
                 let mut ids = Vec::new();
                 while let Some(message) = incoming.next().expect("it reads") {
                     if !message.is_push {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_lab::stranger::{Recorded, Traffic, again, own_seed, record};
+use lagtrace_lab::stranger::{StrangerRecording, Traffic, again, own_seed, record};
 use lagtrace_lab::{Error, Helper};
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ mod figures;
 mod judge;
 mod page;
 
-use judge::Case;
+use judge::JudgedRun;
 
 /// The options of `lagtrace-lab strangers`.
 #[derive(Debug, Args)]
@@ -64,9 +64,9 @@ pub(super) struct Options {
 
 /// All runs, as they were judged.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Score {
+pub(super) struct StrangersScore {
     /// The runs.
-    cases: Vec<Case>,
+    cases: Vec<JudgedRun>,
     /// The runs that could not be recorded, each with its seed and the reason.
     refused: Vec<(u64, String)>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Score {
 /// Makes and judges the runs. The outcome is `Found` if one is not right.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let mut score = Score::default();
+    let mut score = StrangersScore::default();
     if let Some(folder) = &options.again {
         judge_kept(folder, &mut score, console, &interrupt)?;
     } else {
@@ -96,7 +96,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             .collect(),
     };
     deliver(console, &text)?;
-    let is_right = score.cases.iter().all(Case::is_right);
+    let is_right = score.cases.iter().all(JudgedRun::is_right);
     Ok(if is_right {
         Outcome::Clean
     } else {
@@ -108,7 +108,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 fn make(
     seed: u64,
     options: &Options,
-    score: &mut Score,
+    score: &mut StrangersScore,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<()> {
@@ -142,15 +142,15 @@ fn make(
 }
 
 /// Returns the case of one run; `None` if the user requested a stop.
-fn diagnose(recorded: &Recorded, interrupt: &Interrupt) -> Result<Option<Case>> {
+fn diagnose(recorded: &StrangerRecording, interrupt: &Interrupt) -> Result<Option<JudgedRun>> {
     let files = &recorded.captures;
     let report = analyze::report(files, u64::MAX, &ProgressBar::hidden(), interrupt)?;
-    Ok(report.map(|report| Case::of(recorded, &report)))
+    Ok(report.map(|report| JudgedRun::of(recorded, &report)))
 }
 
 fn judge_kept(
     folder: &Path,
-    score: &mut Score,
+    score: &mut StrangersScore,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<()> {

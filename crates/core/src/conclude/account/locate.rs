@@ -351,6 +351,11 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
             "client",
             format!("`sudo lagtrace probe {address} -c 100`"),
         )],
+        // That was done.
+        (Some(TimePlace::Unknown), _) if case.facts.captures.len() > 1 => vec![command(
+            "server",
+            format!("`sudo lagtrace watch -p {port} -d 30s`"),
+        )],
         (Some(TimePlace::Unknown), _) => vec![command(
             "both ends",
             format!(

@@ -329,7 +329,7 @@ impl Draft {
         let view = around.view;
         let to_server = view.to_server();
         let mut sending = tiling.sending;
-        if !sending.is_blank() {
+        if !sending.is_vacant() {
             // Timestamps may be out of order, so that a segment is later than the end.
             for hold in &mut sending.holds {
                 hold.held = hold.held.min(end.since(begin));

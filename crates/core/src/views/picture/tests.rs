@@ -11,8 +11,8 @@ use super::services::PicturedServices;
 use super::*;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Connecting, Exchange, ExchangeId, ExchangePackets, Outcome, Particulars, PathTimes, Rare,
-    ResponseBytes, Signs,
+    Connecting, Exchange, ExchangeId, ExchangePackets, Outcome, Particulars, PathTimes,
+    ResponseBytes, Seldom, Signs,
 };
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, Endpoint};
@@ -75,8 +75,8 @@ impl Made {
             outcome: Outcome::Complete(Some(200)),
             request: Some(format!("GET /{}", self.number).into()),
             waits,
-            sending: Rare::default(),
-            loss: Rare::default(),
+            sending: Seldom::default(),
+            loss: Seldom::default(),
             response: ResponseBytes::default(),
             path: PathTimes::default(),
             packets: ExchangePackets {

@@ -2,7 +2,7 @@
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{Account, Finding, Report, Unit};
-use lagtrace_lab::stranger::{Fault, Part, Points, Recorded, Request, Span};
+use lagtrace_lab::stranger::{Fault, Part, Points, Span, StrangerRecording, TrueRequest};
 use serde::Serialize;
 
 /// The share and the time per request by which a figure may be off.
@@ -80,7 +80,7 @@ pub(super) fn quantile(times: &[u64], at: f64) -> u64 {
 }
 
 /// Compares every figure that the truth knows.
-pub(super) fn judge(recorded: &Recorded, report: &Report) -> Vec<Sentence> {
+pub(super) fn judge(recorded: &StrangerRecording, report: &Report) -> Vec<Sentence> {
     let view = View::of(recorded, report);
     let mut sentences = view.counts();
     if view.count > 0.0 {
@@ -99,9 +99,9 @@ pub(super) fn judge(recorded: &Recorded, report: &Report) -> Vec<Sentence> {
 
 /// A run and its report.
 struct View<'a> {
-    recorded: &'a Recorded,
+    recorded: &'a StrangerRecording,
     report: &'a Report,
-    requests: &'a [Request],
+    requests: &'a [TrueRequest],
     /// The number of requests.
     count: f64,
     /// The account of the service under test, if the report has one.
@@ -112,7 +112,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(recorded: &'a Recorded, report: &'a Report) -> Self {
+    fn of(recorded: &'a StrangerRecording, report: &'a Report) -> Self {
         let mut accounts = report.account.iter();
         let requests = &recorded.truth.requests;
         Self {
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
 
     /// Returns the bounds of the time of each request at the point of the capture.
     fn times(&self) -> (Vec<u64>, Vec<u64>) {
-        let bounds = |request: &Request| {
+        let bounds = |request: &TrueRequest| {
             let reads = request.client_ns.high - request.client_ns.low;
             let slack = reads.max(request.unseen_ns);
             let low = request.total_ns.saturating_sub(slack);
@@ -216,7 +216,7 @@ impl<'a> View<'a> {
         sentences
     }
 
-    fn sum(&self, of: impl Fn(&Request) -> Span) -> (f64, f64) {
+    fn sum(&self, of: impl Fn(&TrueRequest) -> Span) -> (f64, f64) {
         let spans = || self.requests.iter().map(&of);
         let low: u64 = spans().map(|span| span.low).sum();
         let high: u64 = spans().map(|span| span.high).sum();
@@ -390,7 +390,7 @@ impl<'a> View<'a> {
         let Some(location) = finding.location.as_ref() else {
             return Vec::new();
         };
-        let whole = |request: &Request| Span {
+        let whole = |request: &TrueRequest| Span {
             low: 0,
             high: request
                 .total_ns

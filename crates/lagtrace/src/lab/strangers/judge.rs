@@ -3,7 +3,7 @@
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Caveat, Finding, Report, Verdict as Sureness};
-use lagtrace_lab::stranger::{Framing, Part, Recorded, Truth};
+use lagtrace_lab::stranger::{Part, StrangerRecording, StrangerTruth, WireFormat};
 use serde::Serialize;
 
 use super::figures::{self, Sentence};
@@ -26,7 +26,7 @@ const REPEATS: u64 = 5;
 /// The judgement of the first finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
+pub(super) enum Judgement {
     /// The cause of a fault that costs most is named first.
     Right,
     /// The right cause is named first, and a wrong owner.
@@ -51,7 +51,7 @@ pub(super) enum Verdict {
 
 /// A run and its judgement.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Case {
+pub(super) struct JudgedRun {
     /// The seed that repeats the run.
     pub(super) seed: u64,
     /// The traffic, in words.
@@ -61,7 +61,7 @@ pub(super) struct Case {
     /// True if no fault was drawn.
     pub(super) is_healthy: bool,
     /// The judgement of the first finding.
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Judgement,
     /// The parts of the true time, the most costly first: name, cost per request in ms, and whether it
     /// is a fault.
     pub(super) truth: Vec<(&'static str, f64, bool)>,
@@ -75,8 +75,8 @@ pub(super) struct Case {
     pub(super) sentences: Vec<Sentence>,
 }
 
-impl Case {
-    pub(super) fn of(recorded: &Recorded, report: &Report) -> Self {
+impl JudgedRun {
+    pub(super) fn of(recorded: &StrangerRecording, report: &Report) -> Self {
         let truth = &recorded.truth;
         let accused = accused(truth, report);
         let each = |ns: u64| {
@@ -88,7 +88,10 @@ impl Case {
         Self {
             seed: recorded.traffic.seed,
             traffic: recorded.traffic.describe(),
-            is_decoded: matches!(recorded.traffic.framing, Framing::Http | Framing::Chunked),
+            is_decoded: matches!(
+                recorded.traffic.framing,
+                WireFormat::Http | WireFormat::Chunked
+            ),
             is_healthy: recorded.traffic.faults.is_empty(),
             verdict: verdict(truth, report, !accused.is_empty()),
             truth: parts
@@ -113,9 +116,9 @@ impl Case {
     /// Returns true if nothing about the report is wrong.
     pub(super) fn is_right(&self) -> bool {
         let is_right = match self.verdict {
-            Verdict::Right | Verdict::LeftAlone | Verdict::Open => true,
+            Judgement::Right | Judgement::LeftAlone | Judgement::Open => true,
             // Without its messages, a protocol shows where time passes, but not who owed whom.
-            Verdict::PlaceOnly => !self.is_decoded,
+            Judgement::PlaceOnly => !self.is_decoded,
             _ => false,
         };
         is_right && self.accused.is_empty() && self.sentences.iter().all(Sentence::is_true)
@@ -146,7 +149,7 @@ impl Case {
 }
 
 /// Returns the causes that are more than possible, but neither in the traffic nor usual for it.
-fn accused(truth: &Truth, report: &Report) -> Vec<Id> {
+fn accused(truth: &StrangerTruth, report: &Report) -> Vec<Id> {
     let is_there = |cause: Id| {
         let mut parts = truth.parts.iter().filter(|part| part.cost_ns() > 0);
         truth.admitted.contains(&cause) || parts.any(|part| part.causes.contains(&cause))
@@ -158,7 +161,7 @@ fn accused(truth: &Truth, report: &Report) -> Vec<Id> {
     causes.filter(|&cause| !is_there(cause)).collect()
 }
 
-fn verdict(truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
+fn verdict(truth: &StrangerTruth, report: &Report, is_accused: bool) -> Judgement {
     let faults = || {
         let parts = truth.parts.iter();
         parts.filter(|part| part.is_fault && !part.is_hidden)
@@ -169,9 +172,9 @@ fn verdict(truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
     let Some(top) = clear.iter().map(|part| part.cost_ns()).max() else {
         let is_open = faults().any(|part| matters(truth, part) > 1.0 / CLEAR);
         return match (is_accused, is_open) {
-            (true, _) => Verdict::Accused,
-            (false, true) => Verdict::Open,
-            (false, false) => Verdict::LeftAlone,
+            (true, _) => Judgement::Accused,
+            (false, true) => Judgement::Open,
+            (false, false) => Judgement::LeftAlone,
         };
     };
     let is_high = |part: &&Part| part.cost_ns() as f64 * EQUAL >= top as f64;
@@ -179,9 +182,9 @@ fn verdict(truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
     let Some(first) = report.causes().next() else {
         let owns = |place| accepted.iter().any(|part| has_owner(place, part));
         return match report.places().next() {
-            Some(place) if owns(place) => Verdict::PlaceOnly,
-            Some(_) => Verdict::WrongPlace,
-            None => Verdict::Silent,
+            Some(place) if owns(place) => Judgement::PlaceOnly,
+            Some(_) => Judgement::WrongPlace,
+            None => Judgement::Silent,
         };
     };
     let named: Vec<&&Part> = accepted
@@ -190,13 +193,13 @@ fn verdict(truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
         .collect();
     let is_there = |part: &Part| part.causes.contains(&first.cause);
     if named.is_empty() && faults().any(is_there) {
-        Verdict::Cheaper
+        Judgement::Cheaper
     } else if named.is_empty() {
-        Verdict::Wrong
+        Judgement::Wrong
     } else if named.iter().any(|part| has_owner(first, part)) {
-        Verdict::Right
+        Judgement::Right
     } else {
-        Verdict::WrongOwner
+        Judgement::WrongOwner
     }
 }
 
@@ -207,8 +210,8 @@ fn has_owner(finding: &Finding, part: &Part) -> bool {
 
 /// Returns by which factor the mean or the 99th percentile improves more without this part than it
 /// has to for the part to matter.
-fn matters(truth: &Truth, part: &Part) -> f64 {
-    let setup = |request: &lagtrace_lab::stranger::Request| {
+fn matters(truth: &StrangerTruth, part: &Part) -> f64 {
+    let setup = |request: &lagtrace_lab::stranger::TrueRequest| {
         if part.is_setup { request.connect_ns } else { 0 }
     };
     let requests = truth.requests.iter();
@@ -229,7 +232,7 @@ fn matters(truth: &Truth, part: &Part) -> f64 {
 #[cfg(test)]
 mod tests {
     use lagtrace_lab::Culprit;
-    use lagtrace_lab::stranger::{Request, Span};
+    use lagtrace_lab::stranger::{Span, TrueRequest};
 
     use super::*;
 
@@ -248,15 +251,15 @@ mod tests {
         }
     }
 
-    fn truth(parts: Vec<Part>) -> Truth {
-        let request = Request {
+    fn truth(parts: Vec<Part>) -> StrangerTruth {
+        let request = TrueRequest {
             total_ns: 100 * MS,
-            ..Request::default()
+            ..TrueRequest::default()
         };
-        Truth {
+        StrangerTruth {
             requests: vec![request; 20],
             parts,
-            ..Truth::default()
+            ..StrangerTruth::default()
         }
     }
 
@@ -288,18 +291,18 @@ mod tests {
             verdict(&truth(parts), &report(found), false)
         };
         let paused = [(Id::ServerPause, Owner::Server, false)];
-        assert_eq!(judged(vec![pause()], &paused), Verdict::Right);
-        assert_eq!(judged(vec![pause(), loss(50)], &paused), Verdict::Right);
-        assert_eq!(judged(vec![pause(), loss(80)], &paused), Verdict::Cheaper);
-        assert_eq!(judged(vec![loss(80)], &paused), Verdict::Wrong);
+        assert_eq!(judged(vec![pause()], &paused), Judgement::Right);
+        assert_eq!(judged(vec![pause(), loss(50)], &paused), Judgement::Right);
+        assert_eq!(judged(vec![pause(), loss(80)], &paused), Judgement::Cheaper);
+        assert_eq!(judged(vec![loss(80)], &paused), Judgement::Wrong);
         let client = [(Id::ServerPause, Owner::Client, false)];
-        assert_eq!(judged(vec![pause()], &client), Verdict::WrongOwner);
+        assert_eq!(judged(vec![pause()], &client), Judgement::WrongOwner);
         let place = |owner| [(Id::TimeInServer, owner, true)];
         let of_server = place(Owner::Server);
-        assert_eq!(judged(vec![pause()], &of_server), Verdict::PlaceOnly);
+        assert_eq!(judged(vec![pause()], &of_server), Judgement::PlaceOnly);
         let of_path = place(Owner::Path);
-        assert_eq!(judged(vec![pause()], &of_path), Verdict::WrongPlace);
-        assert_eq!(judged(vec![pause()], &[]), Verdict::Silent);
+        assert_eq!(judged(vec![pause()], &of_path), Judgement::WrongPlace);
+        assert_eq!(judged(vec![pause()], &[]), Judgement::Silent);
     }
 
     #[test]
@@ -309,16 +312,16 @@ mod tests {
             let truth = truth(vec![pause(ms)]);
             verdict(&truth, &report(&[]), is_accused)
         };
-        assert_eq!(judged(1, false), Verdict::LeftAlone);
-        assert_eq!(judged(5, false), Verdict::Open);
-        assert_eq!(judged(20, false), Verdict::Silent);
-        assert_eq!(judged(0, true), Verdict::Accused);
+        assert_eq!(judged(1, false), Judgement::LeftAlone);
+        assert_eq!(judged(5, false), Judgement::Open);
+        assert_eq!(judged(20, false), Judgement::Silent);
+        assert_eq!(judged(0, true), Judgement::Accused);
         let hidden = Part {
             is_hidden: true,
             ..pause(40)
         };
         let truth = truth(vec![hidden]);
-        assert_eq!(verdict(&truth, &report(&[]), false), Verdict::LeftAlone);
+        assert_eq!(verdict(&truth, &report(&[]), false), Judgement::LeftAlone);
     }
 
     #[test]

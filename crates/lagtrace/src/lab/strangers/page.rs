@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::Score;
-use super::judge::{Case, Verdict};
+use super::StrangersScore;
+use super::judge::{JudgedRun, Judgement};
 use crate::render::Style;
 use crate::render::page::{Page, Tone};
 use crate::render::table::{Align, Table, plain};
 
 /// Renders the score as text.
-pub(super) fn text(score: &Score, style: &Style) -> String {
+pub(super) fn text(score: &StrangersScore, style: &Style) -> String {
     let mut page = Page::new(style);
     page.heading("Runs");
     page.table(2, &totals(score));
@@ -19,7 +19,7 @@ pub(super) fn text(score: &Score, style: &Style) -> String {
             page.paragraph(2, Tone::Plain, &format!("{seed}: {reason}"));
         }
     }
-    let wrong: Vec<&Case> = score.cases.iter().filter(|case| !case.is_right()).collect();
+    let wrong: Vec<&JudgedRun> = score.cases.iter().filter(|case| !case.is_right()).collect();
     if !wrong.is_empty() {
         page.heading("Not right");
         for case in wrong {
@@ -29,13 +29,13 @@ pub(super) fn text(score: &Score, style: &Style) -> String {
     page.finish()
 }
 
-fn totals(score: &Score) -> Table {
+fn totals(score: &StrangersScore) -> Table {
     let cases = &score.cases;
-    let with = |verdict: Verdict| cases.iter().filter(|case| case.verdict == verdict).count();
+    let with = |verdict: Judgement| cases.iter().filter(|case| case.verdict == verdict).count();
     let faulty = cases.iter().filter(|case| {
         !matches!(
             case.verdict,
-            Verdict::LeftAlone | Verdict::Accused | Verdict::Open
+            Judgement::LeftAlone | Judgement::Accused | Judgement::Open
         )
     });
     let faulty = faulty.count();
@@ -70,18 +70,18 @@ fn totals(score: &Score) -> Table {
         ]);
     };
     row("a fault matters", faulty, cases.len());
-    row("right cause first", with(Verdict::Right), faulty);
+    row("right cause first", with(Judgement::Right), faulty);
     row(
         "right cause, wrong owner",
-        with(Verdict::WrongOwner),
+        with(Judgement::WrongOwner),
         faulty,
     );
-    row("right place only", with(Verdict::PlaceOnly), faulty);
-    row("wrong place only", with(Verdict::WrongPlace), faulty);
-    row("silent", with(Verdict::Silent), faulty);
-    row("a cheaper fault first", with(Verdict::Cheaper), faulty);
-    row("wrong cause first", with(Verdict::Wrong), faulty);
-    row("fault on the verge", with(Verdict::Open), cases.len());
+    row("right place only", with(Judgement::PlaceOnly), faulty);
+    row("wrong place only", with(Judgement::WrongPlace), faulty);
+    row("silent", with(Judgement::Silent), faulty);
+    row("a cheaper fault first", with(Judgement::Cheaper), faulty);
+    row("wrong cause first", with(Judgement::Wrong), faulty);
+    row("fault on the verge", with(Judgement::Open), cases.len());
     row("healthy, accused", accused.count(), healthy);
     row(
         "faulty, another cause accused too",
@@ -95,7 +95,7 @@ fn totals(score: &Score) -> Table {
 }
 
 /// Describes a run that is not right in one paragraph.
-fn line(case: &Case) -> String {
+fn line(case: &JudgedRun) -> String {
     let mut text = format!("{}: {:?}. {}.", case.seed, case.verdict, case.traffic);
     let parts = case.truth.iter().filter(|(_, cost, _)| *cost >= 0.05);
     let parts: Vec<String> = parts
