@@ -202,7 +202,6 @@ impl Rule {
             (0, 0) => &SYNS_ONLY,
         };
         wording.tell(&mut claim, &[]);
-        claim.evidence.extend(case.full_listener().map(places));
         let mut listeners = case.facts.kernel.listeners.iter();
         let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
         if let Some(listener) = own.filter(|listener| listener.limit < SHORT) {
@@ -212,12 +211,12 @@ impl Rule {
     }
 }
 
-/// Returns the claim on a queue that was seen full while our own probes had to repeat their SYNs.
+/// Returns the claim on a queue that was seen full while our own probes had to repeat their SYNs. The
+/// statement on its length (`socket_options/listener.rs`) shows the mechanism.
 fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Evidence) -> Claim {
     let mut claim = evidence::bare_claim(Id::AcceptQueueOverflow, Owner::Server, case);
     claim.unit = Unit::Connections;
     let repeats = probed.count.unwrap_or_default();
-    claim.evidence.push(places(listener));
     claim.evidence.push(Evidence {
         shows_mechanism: false,
         ..probed
@@ -228,18 +227,6 @@ fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Evidence) -> Cl
         lengthen_first(&mut claim, listener.limit);
     }
     claim
-}
-
-/// Returns the evidence of a queue that was seen full.
-fn places(listener: &ListenerSample) -> Evidence {
-    // The kernel takes one connection more than `listen()` allows.
-    let text = format!(
-        "the accept queue of {} was full: {} waited, and it has {}",
-        listener.local,
-        counted(listener.queued.into(), "connection", "connections"),
-        counted(listener.limit.into(), "place", "places"),
-    );
-    Evidence::mechanism(EvidenceKind::ForeignSocket, text)
 }
 
 /// Puts the change that lengthens the queue first, which has so few places that a quick program fills

@@ -663,6 +663,20 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_opens_far_later_is_not_too_small() {
+        let is_too_small = |whole: u64| {
+            let delivery = Delivery {
+                has_queue: true,
+                ..windowed(20, Duration::from_millis(whole))
+            };
+            super::super::receive_window::SmallWindow::cost(&delivery).is_some()
+        };
+        assert!(is_too_small(6), "a round trip");
+        assert!(is_too_small(20), "nearly four of them");
+        assert!(!is_too_small(60), "a queue, or the receiver");
+    }
+
+    #[test]
     fn what_a_cut_window_costs_is_beyond_the_largest_one() {
         let cut = |earlier: u64| {
             let mut delivery = stopped(8);

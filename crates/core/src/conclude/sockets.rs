@@ -13,7 +13,7 @@ use crate::report::{self, Remark, counted};
 /// Returns the chosen sockets, sorted by network namespace (our own first) and protocol, with
 /// listeners before connections.
 pub(super) fn sockets(facts: &Facts) -> Vec<report::LiveSocket> {
-    let ends = Ends::of(&facts.live);
+    let ends = SocketsByEnds::of(&facts.live);
     let chosen = facts
         .live
         .list
@@ -56,9 +56,9 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
 }
 
 /// The sockets of connections, by the addresses of both ends.
-struct Ends<'a>(BTreeMap<SocketIdentity, Vec<&'a LiveSocket>>);
+struct SocketsByEnds<'a>(BTreeMap<SocketIdentity, Vec<&'a LiveSocket>>);
 
-impl<'a> Ends<'a> {
+impl<'a> SocketsByEnds<'a> {
     fn of(facts: &'a LiveSockets) -> Self {
         let mut ends: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let sockets = facts.list.values().map(|seen| &seen.socket);

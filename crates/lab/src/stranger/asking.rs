@@ -15,7 +15,7 @@ use super::diary::AskedEntry;
 use super::fault::Fault;
 use super::serving::{push, size};
 use super::traffic::{Traffic, WireFormat};
-use super::wire::{self, IncomingMessage, Pace, nap};
+use super::wire::{self, MessageReader, Pace, nap};
 use crate::error::Error;
 use crate::server::own::realtime_ns;
 
@@ -83,6 +83,17 @@ fn pace(fault: &Fault) -> Option<Pace> {
     }
 }
 
+/// A connection, and the requests that go over it.
+struct Opened<'a> {
+    connection: &'a TcpStream,
+    /// The begin and the end of connecting.
+    connect_ns: (u64, u64),
+    /// The number of the first request.
+    first: u64,
+    /// The largest number of requests.
+    most: usize,
+}
+
 #[derive(Clone, Copy)]
 struct Client<'a> {
     plan: &'a AskingPlan,
@@ -114,9 +125,13 @@ impl Client<'_> {
             }
             let begun = realtime_ns();
             let connection = self.connect()?;
-            let connected = (begun, realtime_ns());
-            let most = if is_fresh { 1 } else { usize::MAX };
-            self.use_up(&connection, id, connected, most, &mut rows)?;
+            let opened = Opened {
+                connection: &connection,
+                connect_ns: (begun, realtime_ns()),
+                first: id,
+                most: if is_fresh { 1 } else { usize::MAX },
+            };
+            self.use_up(&opened, &mut rows)?;
         }
         Ok(rows)
     }
@@ -135,24 +150,17 @@ impl Client<'_> {
         Ok(connection)
     }
 
-    /// Sends at most `most` requests over a connection, the first with the number `id`.
-    fn use_up(
-        &self,
-        connection: &TcpStream,
-        id: u64,
-        connected: (u64, u64),
-        most: usize,
-        rows: &mut Vec<AskedEntry>,
-    ) -> io::Result<()> {
+    /// Sends the requests of a connection, and pushes beside them.
+    fn use_up(&self, opened: &Opened<'_>, rows: &mut Vec<AskedEntry>) -> io::Result<()> {
         let traffic = &self.plan.traffic;
-        let to = Mutex::new(connection);
+        let to = Mutex::new(opened.connection);
         let has_ended = AtomicBool::new(false);
         thread::scope(|scope| {
             if let Some(every) = traffic.client.pushes {
                 let (to, has_ended) = (&to, &has_ended);
                 scope.spawn(move || push(to, traffic.framing, every, has_ended));
             }
-            let done = self.converse(connection, &to, id, connected, most, rows);
+            let done = self.converse(opened, &to, rows);
             has_ended.store(true, Ordering::Relaxed);
             done
         })
@@ -160,23 +168,20 @@ impl Client<'_> {
 
     fn converse(
         &self,
-        connection: &TcpStream,
+        opened: &Opened<'_>,
         to: &Mutex<&TcpStream>,
-        id: u64,
-        connected: (u64, u64),
-        most: usize,
         rows: &mut Vec<AskedEntry>,
     ) -> io::Result<()> {
         let traffic = &self.plan.traffic;
-        let mut incoming = IncomingMessage::new(connection, traffic.framing, self.pace);
+        let mut incoming = MessageReader::new(opened.connection, traffic.framing, self.pace);
         if traffic.framing == WireFormat::Greeting {
             incoming.next()?;
         }
         let later = std::iter::from_fn(|| self.number());
-        let mut connected = Some(connected);
-        for id in std::iter::once(id).chain(later).take(most) {
-            let connect_ns = connected.take();
-            rows.push(self.ask(id, connect_ns, to, &mut incoming)?);
+        let mut connect_ns = Some(opened.connect_ns);
+        let ids = std::iter::once(opened.first).chain(later);
+        for id in ids.take(opened.most) {
+            rows.push(self.ask(id, connect_ns.take(), to, &mut incoming)?);
         }
         Ok(())
     }
@@ -186,7 +191,7 @@ impl Client<'_> {
         id: u64,
         connect_ns: Option<(u64, u64)>,
         to: &Mutex<&TcpStream>,
-        incoming: &mut IncomingMessage<&TcpStream>,
+        incoming: &mut MessageReader<&TcpStream>,
     ) -> io::Result<AskedEntry> {
         let traffic = &self.plan.traffic;
         let mut chance = traffic.chance(CLIENT_DRAWS, id);

@@ -1,4 +1,4 @@
-//! What the two programs write down about each request. All times are in ns since 1970
+//! The rows that the two programs write for each request. All times are in ns since 1970
 //! (CLOCK_REALTIME), the clock of captures, or lengths in ns.
 
 use std::fs;

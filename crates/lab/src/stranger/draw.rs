@@ -27,7 +27,7 @@ const SHORT: u32 = 1100;
 impl Traffic {
     /// Draws the traffic of one run.
     pub fn draw(seed: u64) -> Self {
-        let mut dice = Dice(Chance::new(mix(seed ^ 0x5354_5241_4E47_4552)));
+        let mut dice = Draws(Chance::new(mix(seed ^ 0x5354_5241_4E47_4552)));
         let faults = dice.faults();
         let framing = dice.one(&[
             WireFormat::Http,
@@ -60,7 +60,7 @@ impl Traffic {
     }
 
     /// Adds a fault, and what the traffic needs for the fault to have an effect.
-    fn suffer(&mut self, fault: Fault, dice: &mut Dice) {
+    fn suffer(&mut self, fault: Fault, dice: &mut Draws) {
         self.faults.push(fault);
         let talk = &mut self.talk;
         match fault {
@@ -107,9 +107,9 @@ impl Traffic {
 }
 
 /// The source of all draws of a run.
-struct Dice(Chance);
+struct Draws(Chance);
 
-impl Dice {
+impl Draws {
     fn one<T: Copy>(&mut self, of: &[T]) -> T {
         let index = self.0.draw() % of.len() as u64;
         of[usize::try_from(index).unwrap_or_default()]

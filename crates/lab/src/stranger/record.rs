@@ -76,13 +76,13 @@ pub fn record(
     let folder = &fs::canonicalize(folder).map_err(Error::file("find", folder))?;
     let lab = Lab::bring_up(&scenario(traffic)?, helper)?;
     write(&folder.join(TRAFFIC), traffic)?;
-    let stage = Stage {
+    let hosts = Hosts {
         lab: &lab,
         traffic,
         helper,
         folder,
     };
-    let captures = stage.play()?;
+    let captures = hosts.play()?;
     lab.take_down()?;
     cut(traffic, &captures)?;
     again(folder)
@@ -209,7 +209,7 @@ fn write(file: &Path, plan: &impl Serialize) -> Result<(), Error> {
 }
 
 /// The hosts of a run, and what is played on them.
-struct Stage<'a> {
+struct Hosts<'a> {
     lab: &'a Lab,
     traffic: &'a Traffic,
     helper: &'a Helper,
@@ -217,16 +217,16 @@ struct Stage<'a> {
 }
 
 /// A program of a run, which ends when this is dropped.
-struct Program(Child);
+struct DrawnProgram(Child);
 
-impl Drop for Program {
+impl Drop for DrawnProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Stage<'_> {
+impl Hosts<'_> {
     /// Starts servers and captures, runs the client to its end, and returns the captures.
     fn play(&self) -> Result<Vec<PathBuf>, Error> {
         let upstream = self.upstream()?;
@@ -304,7 +304,7 @@ impl Stage<'_> {
         port: u16,
         traffic: Traffic,
         upstream: Option<SocketAddr>,
-    ) -> Result<Program, Error> {
+    ) -> Result<DrawnProgram, Error> {
         let name = if port == PORT { SERVED } else { UPSTREAM };
         let plan = ServingPlan {
             traffic,
@@ -330,7 +330,7 @@ impl Stage<'_> {
         word: &str,
         name: &str,
         plan: &impl Serialize,
-    ) -> Result<Program, Error> {
+    ) -> Result<DrawnProgram, Error> {
         let file = self.folder.join(format!("{name}.plan"));
         write(&file, plan)?;
         let mut command: Command = self.helper.command();
@@ -348,7 +348,7 @@ impl Stage<'_> {
             program: word.to_owned(),
             source,
         })?;
-        Ok(Program(child))
+        Ok(DrawnProgram(child))
     }
 
     /// Sends a few requests before the capture: a program that runs for the first time waits for its

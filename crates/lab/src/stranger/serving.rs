@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::diary::Served;
 use super::fault::Fault;
 use super::traffic::{Traffic, WireFormat};
-use super::wire::{self, IncomingMessage, Message, nap};
+use super::wire::{self, Message, MessageReader, nap};
 use crate::error::Error;
 use crate::path::chance::Chance;
 use crate::server::accept::serve_all;
@@ -52,7 +52,7 @@ pub(crate) fn run(plan: ServingPlan) -> Result<(), Error> {
         .open(&plan.diary);
     let diary = diary.map_err(Error::file("create", &plan.diary))?;
     let workers = plan.traffic.workers.unwrap_or(u16::MAX);
-    let server = Server {
+    let server = DrawnServer {
         workers: Workers::new(workers),
         plan,
         diary,
@@ -69,13 +69,13 @@ pub(crate) fn run(plan: ServingPlan) -> Result<(), Error> {
     Ok(())
 }
 
-struct Server {
+struct DrawnServer {
     plan: ServingPlan,
     workers: Workers,
     diary: File,
 }
 
-impl Server {
+impl DrawnServer {
     fn converse(&self, connection: &TcpStream) -> io::Result<()> {
         let traffic = &self.plan.traffic;
         connection.set_nodelay(!traffic.server.nagle)?;
@@ -97,7 +97,7 @@ impl Server {
 
     fn answer_all(&self, connection: &TcpStream, to: &Mutex<&TcpStream>) -> io::Result<()> {
         let traffic = &self.plan.traffic;
-        let mut incoming = IncomingMessage::new(connection, traffic.framing, None);
+        let mut incoming = MessageReader::new(connection, traffic.framing, None);
         let mut upstream = None;
         while let Some(message) = incoming.next()? {
             if message.is_push {
@@ -194,7 +194,7 @@ pub(super) fn push(
     every: Duration,
     has_ended: &AtomicBool,
 ) {
-    /// How long an ended connection may wait for this thread.
+    /// Maximum time for which an ended connection waits for this thread.
     const SLICE: Duration = Duration::from_millis(10);
     let Some(message) = wire::push(framing) else {
         return;
@@ -215,7 +215,7 @@ pub(super) fn push(
 /// A connection to the service that the server asks.
 struct Upstream {
     connection: TcpStream,
-    incoming: IncomingMessage<TcpStream>,
+    incoming: MessageReader<TcpStream>,
 }
 
 /// Asks the other service and waits for its answer.
@@ -223,7 +223,7 @@ fn call(upstream: &mut Option<Upstream>, address: SocketAddr, id: u64) -> io::Re
     if upstream.is_none() {
         let connection = TcpStream::connect(address)?;
         connection.set_nodelay(true)?;
-        let incoming = IncomingMessage::new(connection.try_clone()?, WireFormat::Binary, None);
+        let incoming = MessageReader::new(connection.try_clone()?, WireFormat::Binary, None);
         *upstream = Some(Upstream {
             connection,
             incoming,
@@ -247,7 +247,7 @@ struct Workers {
 }
 
 /// A worker, which is free again when this is dropped.
-struct Worker<'a>(&'a Workers);
+struct Workplace<'a>(&'a Workers);
 
 impl Workers {
     fn new(number: u16) -> Self {
@@ -257,7 +257,7 @@ impl Workers {
         }
     }
 
-    fn take(&self) -> Worker<'_> {
+    fn take(&self) -> Workplace<'_> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free == 0 {
             free = self
@@ -266,11 +266,11 @@ impl Workers {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         *free -= 1;
-        Worker(self)
+        Workplace(self)
     }
 }
 
-impl Drop for Worker<'_> {
+impl Drop for Workplace<'_> {
     fn drop(&mut self) {
         *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.0.freed.notify_one();

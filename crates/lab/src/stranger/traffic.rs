@@ -9,7 +9,7 @@ use super::fault::Fault;
 use crate::path::chance::Chance;
 use crate::quantity::{duration, format_duration, optional_duration};
 
-/// The traffic of one run: who talks how, what is wrong with it, and what the capture keeps.
+/// The traffic of one run: its programs, its faults, and its capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// The seed from which everything is drawn.
@@ -82,7 +82,7 @@ pub struct Habits {
     pub pushes: Option<Duration>,
 }
 
-/// How a time is distributed.
+/// The distribution of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Spread {
@@ -113,7 +113,7 @@ pub enum Spread {
     },
 }
 
-/// What the capture keeps.
+/// The part of the packets that the capture keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// The hosts on which packets are captured.

@@ -1,4 +1,4 @@
-//! What each wait of a run cost, by the clocks of its programs.
+//! The true cost of each wait of a run, by the clocks of its programs.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub struct Span {
 /// A part of the time of a run's requests.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// What it is, in a word or two.
+    /// The name, in a word or two.
     pub name: &'static str,
     /// True if it is a fault that was drawn.
     pub is_fault: bool,
@@ -137,7 +137,7 @@ impl StrangerTruth {
         let rows: Vec<Rows> = within
             .filter_map(|row| Some((*row, *served.get(&row.id)?, upstream.get(&row.id).copied())))
             .collect();
-        let sums = Sums::new(traffic, &rows);
+        let sums = Sums::new(traffic);
         let begins = |row: &&AskedEntry| row.connect_ns.is_some_and(|(begin, _)| begin >= from_ns);
         Self {
             requests: rows.iter().map(|rows| sums.request(rows)).collect(),
@@ -176,7 +176,7 @@ fn admitted(traffic: &Traffic) -> Vec<Id> {
     causes
 }
 
-/// What the parts of all requests are computed from.
+/// The properties of a run from which the parts of all requests are computed.
 struct Sums<'a> {
     traffic: &'a Traffic,
     round_trip_ns: u64,
@@ -186,7 +186,7 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(traffic: &'a Traffic, _rows: &[Rows]) -> Self {
+    fn new(traffic: &'a Traffic) -> Self {
         let has = |wanted: fn(&Fault) -> bool| traffic.faults.iter().any(wanted);
         Self {
             traffic,

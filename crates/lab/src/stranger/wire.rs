@@ -200,7 +200,7 @@ pub(super) struct Pace {
 }
 
 /// The messages of one direction of a connection.
-pub(super) struct IncomingMessage<R> {
+pub(super) struct MessageReader<R> {
     from: R,
     framing: WireFormat,
     pace: Option<Pace>,
@@ -210,7 +210,7 @@ pub(super) struct IncomingMessage<R> {
     pub(super) unread_ns: u64,
 }
 
-impl<R: Read> IncomingMessage<R> {
+impl<R: Read> MessageReader<R> {
     pub(super) fn new(from: R, framing: WireFormat, pace: Option<Pace>) -> Self {
         Self {
             from,
@@ -344,7 +344,7 @@ mod tests {
                 for id in [7, 8] {
                     stream.extend(request(framing, id, size, 3).concat());
                 }
-                let mut incoming = IncomingMessage::new(&stream[..], framing, None);
+                let mut incoming = MessageReader::new(&stream[..], framing, None);
                 let mut ids = Vec::new();
                 while let Some(message) = incoming.next().expect("it reads") {
                     if !message.is_push {

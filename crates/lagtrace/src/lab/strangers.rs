@@ -19,7 +19,7 @@ use crate::analyze;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::output::Format;
@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     } else {
         for run in 0..options.count {
             if interrupt.is_requested() {
-                return Ok(Outcome::Interrupted);
+                break;
             }
             let seed = own_seed(options.seed, run);
             make(seed, options, &mut score, console, &interrupt)?;
@@ -97,7 +97,10 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     };
     deliver(console, &text)?;
     let is_right = score.cases.iter().all(JudgedRun::is_right);
-    Ok(if is_right {
+    Ok(if interrupt.is_requested() {
+        // The runs until then are told.
+        Outcome::Interrupted
+    } else if is_right {
         Outcome::Clean
     } else {
         Outcome::Found
@@ -115,6 +118,8 @@ fn make(
     let traffic = Traffic::draw(seed);
     let scratch = tempfile::tempdir().context("create a folder for the run")?;
     let recorded = match record(&traffic, &Helper::this_program(HELPER), scratch.path()) {
+        // Its programs and its capture were interrupted too.
+        _ if interrupt.is_requested() => return Ok(()),
         Ok(recorded) => recorded,
         Err(error @ (Error::NeedsRoot | Error::NeedsCapabilities { .. })) => {
             return Err(failed(error));
@@ -157,9 +162,17 @@ fn judge_kept(
     let unreadable = || format!("cannot read {}", folder.display());
     let entries = fs::read_dir(folder).with_context(unreadable)?;
     let mut runs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    runs.retain(|run| run.is_dir());
     runs.sort();
-    for run in runs.iter().filter(|run| run.is_dir()) {
-        let recorded = again(run).map_err(failed)?;
+    if runs.is_empty() {
+        let told = format!("{} has no folders of runs", folder.display());
+        return Err(Failure::new(told).hint("`--keep FOLDER` makes them"));
+    }
+    for run in runs {
+        if interrupt.is_requested() {
+            break;
+        }
+        let recorded = again(&run).map_err(failed)?;
         if let Some(case) = diagnose(&recorded, interrupt)? {
             console.outcome(
                 "run",

@@ -29,10 +29,15 @@ fn connection(
     to: [u8; 4],
     asked: impl IntoIterator<Item = (i64, i64)>,
 ) -> Vec<(Segment, &'static [u8])> {
-    let ends = [
-        Endpoint::new(from.into(), 40_000),
-        Endpoint::new(to.into(), 80),
-    ];
+    connection_to(from, Endpoint::new(to.into(), 80), asked)
+}
+
+fn connection_to(
+    from: [u8; 4],
+    to: Endpoint,
+    asked: impl IntoIterator<Item = (i64, i64)>,
+) -> Vec<(Segment, &'static [u8])> {
+    let ends = [Endpoint::new(from.into(), 40_000), to];
     let mut next = [0_u32; 2];
     let mut made = Vec::new();
     let mut add = |micros: i64, by_client: bool, flags, payload: &'static [u8]| {
@@ -113,6 +118,19 @@ fn what_fills_each_request_and_varies_with_it_is_what_it_waits_for() {
     let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
     let back = connection(INNER, UPSTREAM, behind(|n| takes(n, 0)));
     assert_eq!(waiting(vec![front, back]), ["10.1.0.2:80"]);
+}
+
+/// Another client asks over loopback, at the same times. At another port, that is a call.
+#[test]
+fn a_program_that_also_listens_on_loopback_does_not_wait_for_itself() {
+    let inside = |port| {
+        let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+        let at = Endpoint::new([127, 0, 0, 1].into(), port);
+        let back = connection_to([127, 0, 0, 1], at, behind(|n| takes(n, 0)));
+        waiting(vec![front, back])
+    };
+    assert_eq!(inside(81), ["10.1.0.2:80"]);
+    assert_eq!(inside(80), [""; 0]);
 }
 
 /// Returns the report of an investigation of the proxy that observes the load for `lasting` µs, and

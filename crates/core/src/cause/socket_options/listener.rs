@@ -13,7 +13,7 @@ struct Limit {
 }
 
 /// Returns the statement on the length of the accept queue: the program limits it, or
-/// `net.core.somaxconn` does.
+/// `net.core.somaxconn` does. `None` if neither is known and the queue was not seen full.
 pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
     let listening = case.facts.calls.listener(case.endpoint);
     let fullest = samples(case).max_by_key(|sample| sample.queued);
@@ -21,8 +21,11 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
     let room = fullest
         .map(|sample| sample.limit)
         .or_else(|| accepted.map(|accepted| accepted.backlog))?;
-    let limit = limit(case, listening, room)?;
+    let limit = limit(case, listening, room);
     let full = fullest.filter(|sample| sample.queued >= sample.limit);
+    if limit.is_none() && full.is_none() {
+        return None;
+    }
     let seen = match full {
         Some(sample) => format!(
             "{} connections waited in the accept queue, which",
@@ -30,8 +33,12 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
         ),
         None => "the accept queue".to_owned(),
     };
-    let text = format!("{seen} has room for {room}: {}", limit.reason);
-    let advice = Advice::Replace("somaxconn", limit.place, limit.change);
+    let because = |limit: &Limit| format!(": {}", limit.reason);
+    let because = limit.as_ref().map(because).unwrap_or_default();
+    let text = format!("{seen} has room for {room}{because}");
+    let advice = limit.map_or(Advice::Keep, |limit| {
+        Advice::Replace("somaxconn", limit.place, limit.change)
+    });
     Some(Statement {
         shows_mechanism: full.is_some(),
         ..Statement::fitting(text, 1, advice)

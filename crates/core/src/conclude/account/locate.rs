@@ -351,7 +351,7 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
             "client",
             format!("`sudo lagtrace probe {address} -c 100`"),
         )],
-        // That was done.
+        // Another capture shows no more than several do.
         (Some(TimePlace::Unknown), _) if case.facts.captures.len() > 1 => vec![command(
             "server",
             format!("`sudo lagtrace watch -p {port} -d 30s`"),

@@ -40,7 +40,7 @@ fn of_role<T>(role: Role, act: impl FnOnce(&mut Repeated) -> T) -> T {
 }
 
 /// A head that was read before.
-struct Known {
+struct HeadBefore {
     bytes: Vec<u8>,
     head: Arc<Head>,
     framing: Framing,
@@ -48,7 +48,7 @@ struct Known {
 
 /// The heads of one role that were read last.
 struct Repeated {
-    heads: [Option<Known>; MAX_HEADS],
+    heads: [Option<HeadBefore>; MAX_HEADS],
     /// The place of the next head.
     next: usize,
     /// Length of the last head that was not among them. Only a head of the same length may be its
@@ -64,7 +64,7 @@ impl Repeated {
     };
 
     /// Returns the head with which `bytes` begin. It begins like a message.
-    fn known(&self, bytes: &[u8]) -> Option<&Known> {
+    fn known(&self, bytes: &[u8]) -> Option<&HeadBefore> {
         let mut known = self.heads.iter().flatten();
         // A head ends with its empty line, so none is the beginning of another.
         known.find(|known| bytes.starts_with(&known.bytes))
@@ -102,7 +102,7 @@ impl Repeated {
 
     fn keep(&mut self, bytes: &[u8], (head, framing, _): &Whole) {
         if let Some(place) = self.heads.get_mut(self.next) {
-            *place = Some(Known {
+            *place = Some(HeadBefore {
                 bytes: bytes.to_vec(),
                 head: Arc::new(head.clone()),
                 framing: *framing,
@@ -157,7 +157,7 @@ mod tests {
         for _ in 0..3 {
             repeated.read(Role::Request, long.as_bytes());
         }
-        let is_short = |known: &Known| known.bytes.len() <= MAX_LENGTH;
+        let is_short = |known: &HeadBefore| known.bytes.len() <= MAX_LENGTH;
         assert!(repeated.heads.iter().flatten().all(is_short));
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Sentence {
     /// The true value lies between these bounds.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// How much it may be off.
+    /// The distance from these bounds within which the value still counts as true.
     pub(super) tolerance: f64,
 }
 
@@ -244,24 +244,21 @@ impl<'a> View<'a> {
             self.count,
         )];
         let owner = |owner: Owner| said(&|booking| booking.owner == owner);
-        let (low, high) = self.sum(|request| request.server_ns);
-        let server = owner(Owner::Server);
-        sentences.push(Sentence::time(
-            "server's time",
-            server,
-            low,
-            high,
-            self.count,
-        ));
-        let (low, high) = self.sum(|request| request.client_ns);
-        let client = owner(Owner::Client);
-        sentences.push(Sentence::time(
-            "client's time",
-            client,
-            low,
-            high,
-            self.count,
-        ));
+        let sums = [
+            (
+                "server's time",
+                Owner::Server,
+                self.sum(|request| request.server_ns),
+            ),
+            (
+                "client's time",
+                Owner::Client,
+                self.sum(|request| request.client_ns),
+            ),
+        ];
+        for (what, whose, (low, high)) in sums {
+            sentences.push(Sentence::time(what, owner(whose), low, high, self.count));
+        }
         if !self.is_at_server {
             let (low, high) = self.sum(|request| {
                 let others = |span: u64| request.total_ns.saturating_sub(span);

@@ -147,6 +147,19 @@ fn pieces_of_a_capture_are_one_in_any_order_and_a_bad_one_is_left_out() {
     assert!(notes.iter().any(is_said), "{notes:#?}");
 }
 
+/// Captures of both ends are advised to who has one of them, and not to who has both.
+#[test]
+fn who_has_captures_of_both_ends_is_not_told_to_make_them() {
+    let [client, server] = ["client", "server"].map(|end| recording("path-queueing-8ms", end));
+    let is_advised = |files: &[&PathBuf]| {
+        let files = files.iter().map(|path| path.to_str().unwrap());
+        let run = lagtrace(["analyze"].into_iter().chain(files).chain(["-v", "-q"]));
+        run.stdout.contains("at each end")
+    };
+    assert!(is_advised(&[&client]));
+    assert!(!is_advised(&[&client, &server]));
+}
+
 #[test]
 fn captures_of_different_days_are_not_one() {
     let names = ["nagle-delayed-ack-8ms", "accept-queue-overflow-40ms"];
