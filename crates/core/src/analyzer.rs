@@ -10,6 +10,7 @@ mod closed;
 mod counter;
 mod hosts;
 mod ingress;
+mod local;
 mod peers;
 mod points;
 mod ruler;
@@ -421,6 +422,7 @@ impl SoFar {
             facts,
             silent: seen.silent,
             asked: seen.asked,
+            local: seen.local,
             icmp: seen.icmp,
             waiting: sum.waiting,
             tallied: sum.tallied,

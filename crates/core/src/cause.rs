@@ -8,8 +8,10 @@ mod ack_thinning;
 mod attempts;
 mod autocorking;
 mod bandwidth_limit;
+pub(crate) mod behind;
 mod beside;
 mod byte_rate;
+pub(crate) mod calls;
 pub(crate) mod candidates;
 mod capacity;
 mod chatty_round_trips;
@@ -128,7 +130,9 @@ mod tls_slow_handshake;
 mod traffic_flood;
 mod trips;
 pub(crate) mod upstream;
+mod upstream_calls;
 mod upstream_connection_churn;
+mod upstream_unreachable;
 mod wording;
 mod worker_saturation;
 mod zero_window;
@@ -148,6 +152,7 @@ use crate::report::{EvidenceKind, Remark};
 use crate::service::tcp_handshakes::WhyRepeated;
 use crate::service::{Ledger, Stretches, Uploads};
 use crate::stats::Merge;
+use behind::Behind;
 use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
@@ -194,6 +199,8 @@ pub(crate) struct Case<'a> {
     pub(crate) rhythms: &'a BTreeMap<Endpoint, Rhythm>,
     /// The upstream that the server calls, if the capture contains that traffic.
     pub(crate) upstream: Option<&'a Upstream>,
+    /// The calls of the server's host that fill its waits, if the capture contains them.
+    pub(crate) behind: Option<&'a Behind>,
     /// True if the ledger was made from packets, and false if it was made from the timestamps of
     /// our own requests.
     pub(crate) has_packets: bool,

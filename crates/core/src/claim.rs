@@ -21,6 +21,8 @@ pub(crate) struct Claim {
     pub(crate) cause: Id,
     /// The service. The port is 0 if the claim is about the host.
     pub(crate) at: Endpoint,
+    /// What the service could not reach: its silence is this claim's, and no claim of its own.
+    pub(crate) unreached: Option<Endpoint>,
     /// The party that has to change something.
     pub(crate) culprit: Owner,
     pub(crate) time: Time,
@@ -156,6 +158,7 @@ impl Claim {
         Self {
             cause,
             at,
+            unreached: None,
             culprit,
             time: Time {
                 waits: row.waits.to_vec(),

@@ -44,8 +44,9 @@ mod watch;
 mod witnesses;
 pub(crate) mod word;
 
+use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use connection::connection_record;
 pub(crate) use display_filter::packets_filter;
@@ -57,7 +58,7 @@ use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::facts::icmp_errors::IcmpTotals;
-use crate::observed::event::TargetId;
+use crate::observed::event::{PointId, TargetId};
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{SeenLookups, Silent};
@@ -91,6 +92,8 @@ pub(crate) struct Observations {
     /// Hosts that never answered an ARP or neighbor solicitation.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: SeenLookups,
+    /// The addresses of the hosts whose kernels captured the packets, by observation point.
+    pub(crate) local: BTreeSet<(PointId, IpAddr)>,
     pub(crate) icmp: IcmpTotals,
     /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
     /// packets.

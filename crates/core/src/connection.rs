@@ -47,7 +47,7 @@ use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
 use crate::observed::icmp::{IcmpError, IcmpKind};
-use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::segment::{Segment, SentBy, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::preconnect::Approach;
 
@@ -243,7 +243,7 @@ impl Connection {
         let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.is_retired &= segment.sequence_len() == 0;
-        if segment.ip.is_own {
+        if segment.ip.sent_by == SentBy::ThisHost {
             self.half_mut(segment.direction.reverse()).stand_at_peer();
         }
         self.learn_client(segment, payload);

@@ -12,15 +12,16 @@ pub(crate) mod neighbour;
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::event::PointId;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::protocol::dns;
 
 pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
-pub(crate) use lookup::{Lookup, LostQueries, Resolved, ResolvedKind, SeenLookups};
+pub(crate) use lookup::{Lookup, LostQueries, Resolved, ResolvedKind, ResolverWait, SeenLookups};
 pub(crate) use neighbour::{Search, Silent};
 
 /// The steps for which a connection waited before its first SYN.
@@ -107,12 +108,20 @@ impl Approaches {
     }
 
     /// Returns the number of lookups, with or without a connection after them, and the unanswered
-    /// lookups.
-    pub(crate) fn asked(&self) -> SeenLookups {
+    /// lookups. The capture contains what arrives at the addresses in `local`.
+    pub(crate) fn asked(&self, local: &BTreeSet<(PointId, IpAddr)>) -> SeenLookups {
         let mut asked = self.lookups.asked();
+        let is_told = |point, client| {
+            asked.is_answered
+                || self.heard.is_told(point, client)
+                || local.contains(&(point, client))
+        };
         asked
             .unanswered
-            .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+            .retain(|lost| is_told(lost.point, lost.client));
+        asked
+            .waits
+            .retain(|wait| wait.end.is_some() || is_told(wait.point, wait.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
             // If none of many queries is answered, the capture contains only one direction, or the
             // traffic is synthetic.

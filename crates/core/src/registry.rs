@@ -536,6 +536,17 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerThink],
             }
+            UpstreamCalls: "upstream-calls" by upstream_calls {
+                title: "The server makes many calls, one after another, for each request",
+                layer: Server,
+                waits: [ServerThink],
+                may_be_work: true,
+            }
+            UpstreamUnreachable: "upstream-unreachable" by upstream_unreachable {
+                title: "The server waits for something that does not answer it",
+                layer: Server,
+                waits: [ServerThink],
+            }
             SplitConnectionProxy: "split-connection-proxy" by split_connection_proxy {
                 title: "A nearby proxy hides the path to a distant server",
                 layer: Server,

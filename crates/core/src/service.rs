@@ -19,6 +19,8 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome, Side, StreamSigns};
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::Unit;
@@ -26,6 +28,7 @@ use crate::service::example::Worst;
 use crate::service::latency_modes::Bands;
 use crate::service::tcp_handshakes::Handshakes;
 use crate::stats::Merge;
+use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use left::{LEAST_PATIENCE, Left};
@@ -39,6 +42,9 @@ const CROSSED: u64 = 2;
 /// Minimum share of the exchanges, as one in this many, that must have crossing messages: a smaller
 /// share is chance.
 const CROSSED_PART: u64 = 10;
+
+/// Maximum number of attempts kept that were not answered at once.
+const MAX_LATE: usize = 256;
 
 /// Figures of a service.
 #[derive(Clone, Debug, Default, Merge)]
@@ -183,6 +189,32 @@ pub(crate) struct SetupLedger {
     pub(crate) latency: Distribution,
     pub(crate) waits: Shares,
     pub(crate) handshakes: Handshakes,
+    /// The earliest attempts that were not answered at once.
+    pub(crate) late: Least<LateAttempt, MAX_LATE>,
+}
+
+/// An attempt to connect that was not answered, or only after its SYN was repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LateAttempt {
+    pub(crate) begin: Timestamp,
+    /// Time of the end of the handshake, or of its refusal; `None` if the attempt was given up.
+    pub(crate) end: Option<Timestamp>,
+    pub(crate) client: Endpoint,
+    pub(crate) point: PointId,
+}
+
+impl LateAttempt {
+    fn of(setup: &Setup) -> Option<Self> {
+        let is_unanswered = setup.outcome == Some(SetupOutcome::Unanswered);
+        let is_late = is_unanswered || setup.syns.retransmissions > 0;
+        let (client, _) = setup.ends.filter(|_| is_late)?;
+        Some(Self {
+            begin: setup.begin?,
+            end: setup.end.filter(|_| !is_unanswered),
+            client,
+            point: setup.point,
+        })
+    }
 }
 
 impl Ledger {
@@ -287,6 +319,9 @@ impl Ledger {
             self.shares.resolving.count(key, nanos(lookup.took));
         }
         self.setups.handshakes.add_setup(setup);
+        if let Some(late) = LateAttempt::of(setup) {
+            self.setups.late.add(late);
+        }
     }
 
     /// Records the round trip shown by the end of a connection.

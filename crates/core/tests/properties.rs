@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use books::account_fault;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -132,7 +132,7 @@ fn captured() -> impl Strategy<Value = (Result<i64, i64>, Captured)> {
                         id,
                         congestion_marked: false,
                         dont_fragment: true,
-                        is_own: false,
+                        sent_by: SentBy::Unknown,
                     },
                 };
                 (at, (segment, payload[..captured].to_vec()))

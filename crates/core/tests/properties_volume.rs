@@ -15,7 +15,7 @@ use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::Report;
@@ -70,7 +70,7 @@ impl Script {
                 id: Some(talk.ids[by]),
                 congestion_marked: false,
                 dont_fragment: true,
-                is_own: false,
+                sent_by: SentBy::Unknown,
             },
         };
         talk.next[by] = talk.next[by].wrapping_add(segment.sequence_len());

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::kernel_span::{RequestSpan, Stage};
-use lagtrace_core::observed::segment::Segment;
+use lagtrace_core::observed::segment::{Segment, SentBy};
 use lagtrace_trial::live;
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -277,7 +277,7 @@ fn segments_have_their_headers_and_no_more_payload_than_said() {
             let of = |is_own| {
                 seen.segments
                     .iter()
-                    .filter(move |(s, _)| s.ip.is_own == is_own)
+                    .filter(move |(s, _)| s.ip.sent_by == SentBy::of_own(is_own))
             };
             let bytes = |is_own| {
                 of(is_own)
@@ -499,7 +499,7 @@ fn ipv6_is_watched_alike() {
             let of = seen
                 .segments
                 .iter()
-                .filter(move |(segment, _)| segment.ip.is_own == is_own);
+                .filter(move |(segment, _)| segment.ip.sent_by == SentBy::of_own(is_own));
             of.map(|(segment, _)| segment.payload_len as usize)
                 .sum::<usize>()
         };
@@ -997,9 +997,11 @@ fn how_a_connection_was_made_is_told_from_its_socket() {
         assert!(syn.at <= answer.at && answer.at <= ack.at);
         let first = |is_own| {
             let of = segments.iter().skip(3);
-            of.filter(|segment| segment.ip.is_own == is_own && segment.payload_len > 0)
-                .min_by_key(|segment| segment.at)
-                .unwrap()
+            of.filter(|segment| {
+                segment.ip.sent_by == SentBy::of_own(is_own) && segment.payload_len > 0
+            })
+            .min_by_key(|segment| segment.at)
+            .unwrap()
         };
         assert_eq!(first(false).seq, syn.seq + 1, "the request follows the SYN");
         assert_eq!(

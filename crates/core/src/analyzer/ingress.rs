@@ -2,19 +2,21 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::fast::SeedableRandomState;
 
 use super::Sink;
 use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
 use super::hosts::{Sender, SendingHosts};
+use super::local::LocalAddresses;
 use super::peers::Peers;
 use super::points::{ObservationPoints, Vantages};
 use super::ruler::Ruler;
 use super::stride::Strides;
 use crate::facts::icmp_errors::{IcmpTotals, Words};
 use crate::observed::datagram::{Datagram, Neighbour};
+use crate::observed::event::PointId;
 use crate::observed::flow::Direction;
 use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
@@ -32,6 +34,7 @@ pub struct Ingress {
     ruler: Ruler,
     strides: Strides,
     hosts: SendingHosts,
+    local: LocalAddresses,
     peers: Peers,
     /// The lookups and other steps before connections. This is the only state that flows share.
     approaches: Approaches,
@@ -72,6 +75,8 @@ pub(super) struct Seen {
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     pub(super) silent: Vec<Silent>,
     pub(super) asked: SeenLookups,
+    /// The addresses of the host whose kernel captured the packets, as far as it says so.
+    pub(super) local: BTreeSet<(PointId, IpAddr)>,
     pub(super) icmp: IcmpTotals,
     pub(super) connections: Option<Connections>,
     /// True if the packets' timestamps are artificial, not from a clock.
@@ -89,6 +94,7 @@ impl Ingress {
             ruler: Ruler::default(),
             strides: Strides::default(),
             hosts: SendingHosts::default(),
+            local: LocalAddresses::default(),
             peers: Peers::new(hasher),
             approaches: Approaches::default(),
             words: Words::default(),
@@ -116,6 +122,11 @@ impl Ingress {
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Routed {
         self.packets += 1;
         self.points.count(segment);
+        self.local.observe(
+            segment.point,
+            segment.flow.sender(segment.direction),
+            segment.ip.sent_by,
+        );
         self.ruler.observe(segment.at);
         self.strides.observe(segment);
         let approach = self.approaches.segment(segment, payload);
@@ -154,6 +165,11 @@ impl Ingress {
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.packets += 1;
         self.words.datagram(datagram);
+        self.local.observe(
+            datagram.point,
+            datagram.flow.sender(datagram.direction),
+            datagram.sent_by,
+        );
         self.approaches.datagram(datagram, payload);
         for flow in self.collected.datagram(datagram, payload) {
             self.undelivered.push_back(ClosedRecord {
@@ -214,7 +230,8 @@ impl Ingress {
             points,
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
-            asked: self.approaches.asked(),
+            asked: self.approaches.asked(&self.local.own()),
+            local: self.local.own(),
             icmp: self.words.totals(),
             connections: None,
             is_drawn: self.ruler.is_even(),
@@ -228,7 +245,8 @@ impl Ingress {
             points: self.points,
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
-            asked: self.approaches.asked(),
+            asked: self.approaches.asked(&self.local.own()),
+            local: self.local.own(),
             icmp: self.words.totals(),
             connections: self.collected.finish(),
             is_drawn: self.ruler.is_even(),

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::behind::{self, BehindRole, Told};
 use super::evidence::{self, human, median};
 use super::served::{self, KernelPlace};
 use super::settings::PASSING;
@@ -13,7 +14,7 @@ use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{Candidate, Evidence, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -39,6 +40,25 @@ const WORDING: Wording = Wording {
             "call it less often (a cache), or in parallel instead of one call after the other",
         ),
     ],
+};
+
+/// The wording if the upstream may be far away as well.
+const LATE_OR_FAR: Wording = Wording {
+    summary: "The server waits for {behind}, which it calls for each request: {took} (median), {share} \
+        of all request time. {behind} answers late, or is that far away: only its answers were seen, \
+        and no reply of its kernel that would show the distance.",
+    fix: &[
+        (
+            "{behind}",
+            "measure the round trip to it first; what is left is its own time: diagnose the requests \
+             to it",
+        ),
+        (
+            "server",
+            "call it less often (a cache), or in parallel instead of one call after the other",
+        ),
+    ],
+    ..WORDING
 };
 
 /// The wording if the server's own kernel was watched.
@@ -77,6 +97,7 @@ impl super::Rule for Rule {
                 matches!(place, KernelPlace::Asked(_))
             })
             .map(|(claim, place)| watched(claim, place))
+            .or_else(|| behind::claimed(case, &[BehindRole::IsSlow]).map(|told| slow(case, told)))
             .or_else(|| configured(case)),
         };
         found
@@ -157,6 +178,30 @@ fn watched(mut claim: Claim, place: KernelPlace) -> Claim {
     claim
 }
 
+/// Returns the claim on the callee whose answers fill the waits, among other calls of the server.
+fn slow(case: &Case<'_>, told: &Told) -> Claim {
+    let text = format!(
+        "{} of the server were filled by {} to {}, which took {} (median)",
+        counted(told.tally.affected, "wait", "waits"),
+        if told.is_lookup {
+            "lookups at the resolver"
+        } else {
+            "its host's own requests"
+        },
+        told.behind,
+        human(told.each),
+    );
+    let mut claim = told.claim(Id::DownstreamWait, case, text);
+    WORDING.tell(
+        &mut claim,
+        &[
+            ("behind", &told.behind),
+            ("took", &median(&told.tally.saved)),
+        ],
+    );
+    claim
+}
+
 fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut claim = evidence::claim(Id::DownstreamWait, Owner::Server, case, tally);
     claim.exemplars = case.ledger.latency.slowest.exemplars();
@@ -174,10 +219,28 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),
     );
-    claim.basis = Basis::new(tally.affected, false);
-    WORDING.tell(
+    let may_be_far = upstream.may_be_far();
+    claim.candidates.extend(may_be_far.then(far));
+    claim.basis = Basis::new(tally.affected, may_be_far);
+    let wording = if may_be_far { &LATE_OR_FAR } else { &WORDING };
+    wording.tell(
         &mut claim,
         &[("behind", &behind), ("took", &median(&tally.saved))],
     );
     claim
+}
+
+/// Returns the candidate for an upstream whose distance is not known.
+fn far() -> Candidate {
+    Candidate {
+        cause: Id::SplitConnectionProxy,
+        because:
+            "the upstream's answers come after one and the same time at the soonest, as over a \
+                  long path"
+                .to_owned(),
+        decided_by:
+            "a capture that contains the handshakes of these connections, or `lagtrace probe` \
+                     to the upstream from the server"
+                .to_owned(),
+    }
 }

@@ -21,12 +21,19 @@ impl super::Rule for Rule {
         if share < MATERIAL_SHARE {
             return Conclusion::Nothing;
         }
+        // If only whole answers came back, the server's own time may be in the trip.
+        let assumed = case.ledger.doubtful.assumed_trips;
+        let bound = if u128::from(assumed) * 2 > u128::from(travelling) {
+            ", at most: only answers of its program show it"
+        } else {
+            ""
+        };
         Conclusion::Note(Remark {
             id: Id::PathDistance.to_string(),
             text: format!(
-                "{}: the round trip between the ends takes {}. Each request needs one round trip, \
-                 and a new connection one more: this is {} of all request time. Only fewer round \
-                 trips or a nearer server reduce it.",
+                "{}: the round trip between the ends takes {}{bound}. Each request needs one round \
+                 trip, and a new connection one more: this is {} of all request time. Only fewer \
+                 round trips or a nearer server reduce it.",
                 case.endpoint,
                 human(trip),
                 percent(share)

@@ -134,9 +134,12 @@ impl Thinking {
             .rhythm
             .claim(case)
             .map(|(nature, _)| case.rhythm.rest(nature));
-        let behind = case.upstream.filter(|_| case.has_packets);
-        let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
-        let tally = rest.or(behind).unwrap_or_else(|| self.own(case));
+        let upstream = case.upstream.filter(|_| case.has_packets);
+        let upstream = upstream.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
+        let behind = case.behind.filter(|_| case.has_packets);
+        let behind = behind.and_then(|behind| behind.rest(case));
+        let rest = behind.or(rest).or(upstream);
+        let tally = rest.unwrap_or_else(|| self.own(case));
         let matters = evidence::is_material(case, &tally) && evidence::recurs(case, &tally);
         let is_queued = self.is_path_queue(case) || beside::late(case).is_some();
         (matters && !is_queued).then_some(tally)

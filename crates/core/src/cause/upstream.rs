@@ -241,6 +241,18 @@ impl Upstream {
         tally
     }
 
+    /// Returns true if the time of the upstream may be that of the path to it: no reply of its kernel
+    /// shows how long the path is.
+    pub(super) fn may_be_far(&self) -> bool {
+        let untold = self
+            .pairs
+            .iter()
+            .filter(|pair| !pair.back.path.is_told)
+            .count();
+        untold as f64 >= self.pairs.len() as f64 * MAINLY
+            && self.median(Pair::travel) * 2 >= self.median(Pair::late)
+    }
+
     /// Returns the median of `of` over all pairs.
     pub(super) fn median(&self, of: impl Fn(&Pair) -> Duration) -> Duration {
         median(&self.pairs, of)
@@ -450,7 +462,7 @@ fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
 
 /// Returns true if `back` is the program behind `front`: it serves one port at an address of its host
 /// and over loopback.
-fn is_itself(front: Endpoint, back: Endpoint) -> bool {
+pub(super) fn is_itself(front: Endpoint, back: Endpoint) -> bool {
     let is_one_host = front.addr == back.addr || is_same_host(front, back);
     front.port == back.port && is_one_host
 }

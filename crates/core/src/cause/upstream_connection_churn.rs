@@ -1,5 +1,6 @@
 //! The rule of the cause `upstream-connection-churn`.
 
+use super::behind::{self, BehindRole, Told};
 use super::evidence::{self, human, median};
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
@@ -31,6 +32,23 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording if connecting itself takes the time.
+const CONNECTING: Wording = Wording {
+    summary: "The server opens a new connection to {behind} for its requests, and connecting takes \
+              {took} (median) of each wait, {share} of all request time. To clients this looks like \
+              think time.",
+    ruled_out: &[(
+        Id::DownstreamWait,
+        "the time passes before the server has sent its own request",
+    )],
+    overturned_by: "the server's log showing that it keeps its connections to {behind}",
+    fix: &[(
+        "server",
+        "keep connections to {behind} open and use them again: a pool of connections, a keep-alive \
+         agent, as many idle connections as requests at a time",
+    )],
+};
+
 /// Watches proxies that open a new connection to their upstream for each request, if the upstream
 /// is slower to accept connections than to answer requests.
 ///
@@ -45,9 +63,24 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[UpstreamRole::IsConnectedAnew]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
-            None => Conclusion::Nothing,
+            None => behind::claimed(case, &[BehindRole::Connects])
+                .map(|told| connecting(case, told))
+                .into(),
         }
     }
+}
+
+fn connecting(case: &Case<'_>, told: &Told) -> Claim {
+    let text = format!(
+        "{} of the server contain the setup of a new connection to {}, TLS included: {} (median)",
+        counted(told.tally.affected, "wait", "waits"),
+        told.behind,
+        human(told.each),
+    );
+    let mut claim = told.claim(Id::UpstreamConnectionChurn, case, text);
+    let took = median(&told.tally.saved);
+    CONNECTING.tell(&mut claim, &[("behind", &told.behind), ("took", &took)]);
+    claim
 }
 
 fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {

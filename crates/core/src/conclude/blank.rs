@@ -35,6 +35,7 @@ impl Blank {
             rhythm: &self.rhythm,
             rhythms: &self.rhythms,
             upstream: None,
+            behind: None,
             has_packets: true,
             weight: 1.0,
         }

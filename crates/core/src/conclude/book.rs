@@ -27,7 +27,7 @@ pub(super) fn book<'a>(
         .services
         .iter()
         .filter_map(|(&endpoint, service)| {
-            let case = scene.case(endpoint, service, None)?;
+            let case = scene.case(endpoint, service, None, None)?;
             (case.target != Some(TargetId::Twin)).then_some((case, service))
         });
     let cases: Vec<_> = cases.collect();

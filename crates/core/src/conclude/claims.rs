@@ -2,6 +2,7 @@
 
 use super::blank::Blank;
 use super::{Observations, Scene, dead_peers, icmp_errors, kernel_join, lookups, outside, streams};
+use crate::cause::behind::Behind;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Conclusion};
 use crate::claim::Claim;
@@ -46,7 +47,9 @@ fn of_rules(scene: &Scene<'_>) -> Claims {
             let room = PassedOn::MAX.saturating_sub(passed_on.len());
             passed_on.extend(upstream.passed_on(endpoint).take(room));
         }
-        let Some(case) = scene.case(endpoint, service, upstream.as_ref()) else {
+        let rhythm = scene.rhythms.get(&endpoint);
+        let behind = rhythm.and_then(|rhythm| Behind::of(endpoint, rhythm, &scene.calls));
+        let Some(case) = scene.case(endpoint, service, upstream.as_ref(), behind.as_ref()) else {
             continue;
         };
         notes.extend(kernel_join::remarks(&case, &service.served));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cause::evidence::percent;
 use crate::claim::Claim;
 use crate::observed::flow::Endpoint;
-use crate::registry::{Id, SharedTime};
+use crate::registry::{Id, LayerId, SharedTime};
 
 /// Minimum ratio of a cause's cost to its consequence's cost, if both count the same time.
 const EXPLAINED: f64 = 0.5;
@@ -17,6 +17,7 @@ const SAME: f64 = 0.1;
 /// `abandoned` are the addresses from which clients fell back to others.
 pub(super) fn fold(claims: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
     drop_abandoned(claims, abandoned);
+    take_in_unreached(claims);
     let mut grown = BTreeSet::new();
     for consequence in consequences() {
         while let Some((at, root, time)) = pair(claims, consequence) {
@@ -112,6 +113,33 @@ fn drop_abandoned(claims: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
     let falls_back = |f: &Claim| f.cause == Id::Ipv6Fallback;
     if claims.iter().any(falls_back) {
         claims.retain(|f| f.cause != Id::FirewallDrop || !abandoned.contains(&f.at));
+    }
+}
+
+/// Merges claims on attempts to connect, and on lookups, into the claim of the service that waits for
+/// them.
+fn take_in_unreached(claims: &mut Vec<Claim>) {
+    let is_silence = |claim: &Claim| {
+        let row = claim.cause.cause();
+        matches!(
+            row.layer,
+            LayerId::Name | LayerId::Connection | LayerId::Firewall
+        )
+    };
+    let waiting: Vec<(Endpoint, Endpoint)> = claims
+        .iter()
+        .filter_map(|claim| Some((claim.at, claim.unreached?)))
+        .collect();
+    for (at, unreached) in waiting {
+        let is_met = |claim: &Claim| is_silence(claim) && claim.at == unreached;
+        let met: Vec<Claim> = claims.extract_if(.., |claim| is_met(claim)).collect();
+        let waits = claims
+            .iter_mut()
+            .find(|claim| claim.at == at && claim.unreached == Some(unreached));
+        if let Some(claim) = waits {
+            met.into_iter()
+                .for_each(|mut silent| claim.inherit(&mut silent));
+        }
     }
 }
 

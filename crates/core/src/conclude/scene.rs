@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use super::Observations;
 use super::judge::Observed;
 use crate::cause::Case;
+use crate::cause::behind::Behind;
+use crate::cause::calls::Calls;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::service::Service;
@@ -24,6 +26,7 @@ pub(super) struct Scene<'a> {
     /// entry.
     uploads: BTreeMap<IpAddr, Uploads>,
     pub(super) rhythms: BTreeMap<Endpoint, Rhythm>,
+    pub(super) calls: Calls,
 }
 
 impl<'a> Scene<'a> {
@@ -49,12 +52,24 @@ impl<'a> Scene<'a> {
             rhythm.is_called_here = observations.upstreams.contains_key(&endpoint);
             (endpoint, rhythm)
         };
+        let rhythms: BTreeMap<_, _> = services.map(rhythm).collect();
+        let late = observations.services.iter().flat_map(|(&to, service)| {
+            let late = service.ledger.setups.late.sorted().into_iter();
+            late.map(move |late| (to, late))
+        });
+        let calls = Calls::of(
+            &rhythms,
+            late,
+            &observations.asked.waits,
+            &observations.local,
+        );
         Self {
             observations,
             from_packets,
             fetches,
             uploads,
-            rhythms: services.map(rhythm).collect(),
+            rhythms,
+            calls,
         }
     }
 
@@ -73,6 +88,7 @@ impl<'a> Scene<'a> {
         endpoint: Endpoint,
         service: &'a Service,
         upstream: Option<&'a Upstream>,
+        behind: Option<&'a Behind>,
     ) -> Option<Case<'a>> {
         let mut targets = self.observations.targets.iter();
         let target = targets.find(|(_, at)| *at == endpoint).map(|&(id, _)| id);
@@ -81,6 +97,7 @@ impl<'a> Scene<'a> {
             rhythm: self.rhythms.get(&endpoint)?,
             rhythms: &self.rhythms,
             upstream,
+            behind,
             endpoint,
             target,
             ledger: &service.ledger,

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::byte_order::ByteOrder;
-use crate::observed::segment::IpFacts;
+use crate::observed::segment::{IpFacts, SentBy};
 
 /// IANA protocol numbers.
 pub(super) mod protocol {
@@ -119,7 +119,7 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             id: half(4),
             dont_fragment: part & 0x4000 != 0,
             congestion_marked: service & 3 == 3,
-            is_own: false,
+            sent_by: SentBy::Unknown,
         },
         fragment,
         payload_len,
@@ -147,7 +147,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             id: chain.fragment.map(|fragment| fragment.id as u16),
             dont_fragment: false,
             congestion_marked: (class >> 4) & 3 == 3,
-            is_own: false,
+            sent_by: SentBy::Unknown,
         },
         fragment: chain
             .fragment

@@ -10,6 +10,7 @@ mod wireless;
 mod wrapped;
 
 use super::Record;
+use crate::observed::segment::SentBy;
 use serial::ppp as ppp_header;
 
 /// Link-layer type of a frame: the `LINKTYPE_` number of capture files.
@@ -57,6 +58,10 @@ impl LinkType {
     }
 }
 
+/// The type of the loopback interface (`ARPHRD_LOOPBACK`, 772), as cooked frames contain it.
+const ARPHRD_LOOPBACK: [u8; 2] = 772_u16.to_be_bytes();
+/// The type of frames that the host sent or forwarded (`PACKET_OUTGOING`, linux/if_packet.h).
+const PACKET_OUTGOING: u8 = 4;
 const VLAN_TAG: usize = 4;
 /// Maximum number of VLAN tags. No real network has more.
 const MAX_VLAN_TAGS: usize = 4;
@@ -106,6 +111,30 @@ fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
         LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Some(0),
         _ => return None,
     })
+}
+
+/// Returns whether the capturing host sent the frame: only cooked captures say so. Over loopback, a
+/// frame leaves and arrives.
+#[inline]
+pub(super) fn sent_by(record: &Record<'_>) -> SentBy {
+    match record.link {
+        LinkType::ETHERNET => SentBy::Unknown,
+        LinkType::LINUX_SLL => cooked(record.bytes, 2, 1),
+        LinkType::LINUX_SLL2 => cooked(record.bytes, 8, 10),
+        _ => SentBy::Unknown,
+    }
+}
+
+/// Returns the sender by the type of a cooked frame, at `kind`; the type of its interface is at
+/// `interface`.
+fn cooked(bytes: &[u8], interface: usize, kind: usize) -> SentBy {
+    let interface = bytes.get(interface..).and_then(|rest| rest.first_chunk());
+    match (interface, bytes.get(kind)) {
+        (Some(&ARPHRD_LOOPBACK), _) => SentBy::Unknown,
+        (Some(_), Some(&PACKET_OUTGOING)) => SentBy::ThisHostOrBehind,
+        (Some(_), Some(_)) => SentBy::AnotherHost,
+        _ => SentBy::Unknown,
+    }
 }
 
 /// Returns the IP packet of an Ethernet frame of `wire_len` bytes in a tunnel.

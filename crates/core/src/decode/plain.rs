@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 
 use super::ip::protocol;
 use super::tcp;
-use super::{Packet, Record};
+use super::{Packet, Record, link};
 use crate::observed::event::PointId;
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
@@ -136,7 +136,7 @@ impl<'a> Plain<'a> {
                 id: Some(u16::from_be_bytes([i0, i1])),
                 dont_fragment: f0 & DONT_FRAGMENT != 0,
                 congestion_marked: service & 3 == 3,
-                is_own: false,
+                sent_by: link::sent_by(record),
             },
         }
     }

@@ -1,9 +1,9 @@
 //! The headers in a record, from the outermost to the innermost.
 
 use super::ip::{self, protocol};
-use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
+use super::{Packet, Record, icmp, link, neighbour, tcp, tunnel, udp};
 use crate::observed::event::PointId;
-use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::segment::{IpFacts, Segment, TcpFlags};
 
 /// The content of a record.
 pub(super) enum Read<'a> {
@@ -110,7 +110,10 @@ fn segment<'a>(
         window: header.window,
         payload_len: header.payload_len,
         options: header.options,
-        ip: datagram.facts,
+        ip: IpFacts {
+            sent_by: link::sent_by(record),
+            ..datagram.facts
+        },
     };
     Some(Packet::Tcp(segment, payload))
 }

@@ -2,7 +2,7 @@
 
 use super::Record;
 use super::byte_order::ByteOrder;
-use super::ip;
+use super::{ip, link};
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Endpoint, FlowKey, Transport};
@@ -35,6 +35,7 @@ pub(super) fn read<'a>(
         flow,
         direction,
         payload_len,
+        sent_by: link::sent_by(record),
     };
     Some((datagram, rest.get(..payload_len.into()).unwrap_or(rest)))
 }

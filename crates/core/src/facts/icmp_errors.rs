@@ -321,6 +321,7 @@ mod tests {
             flow,
             direction,
             payload_len: 300,
+            sent_by: crate::observed::segment::SentBy::Unknown,
         }
     }
 

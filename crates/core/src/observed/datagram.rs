@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::point::PointId;
+use crate::observed::segment::SentBy;
 use crate::observed::time::Timestamp;
 
 /// A UDP datagram as a packet source saw it. Its payload is passed separately.
@@ -22,6 +23,8 @@ pub struct Datagram {
     pub direction: Direction,
     /// Payload bytes on the wire; fewer may have been captured.
     pub payload_len: u16,
+    /// Whether the host at the observation point sent the datagram.
+    pub sent_by: SentBy,
 }
 
 /// A step in the resolution of a neighbour's hardware address (ARP, RFC 826; neighbour discovery,

@@ -149,9 +149,33 @@ pub struct IpFacts {
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// True if the host at the observation point sent the segment itself and the source knows it.
-    /// Captures do not distinguish sent segments from forwarded ones.
-    pub is_own: bool,
+    /// Whether the host at the observation point sent the segment.
+    pub sent_by: SentBy,
+}
+
+/// Who sent a packet, as far as the kernel of the capturing host says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SentBy {
+    /// The source does not say.
+    #[default]
+    Unknown,
+    /// The host at the observation point.
+    ThisHost,
+    /// The host at the observation point, or one for which it forwards the packet.
+    ThisHostOrBehind,
+    /// Another host.
+    AnotherHost,
+}
+
+impl SentBy {
+    /// Returns the sender of a segment of which the source knows only if this host sent it.
+    pub fn of_own(is_own: bool) -> Self {
+        if is_own {
+            Self::ThisHost
+        } else {
+            Self::Unknown
+        }
+    }
 }
 
 /// Initial TTL of Linux (`ip_default_ttl`), which some other systems share. Others start higher.

@@ -3,6 +3,7 @@
 
 mod open;
 mod resolver;
+mod times;
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use open::OpenLookup;
 use resolver::Resolvers;
 pub(crate) use resolver::{Resolved, ResolvedKind};
+pub(crate) use times::ResolverWait;
+use times::ResolverWaits;
 
 use super::Search;
 use crate::observed::event::PointId;
@@ -105,6 +108,8 @@ pub(crate) struct SeenLookups {
     pub(crate) unanswered: Vec<Unanswered>,
     /// Lookups after which no connection was opened, by resolver.
     pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
+    /// The earliest waits for resolvers, in the order in which they began.
+    pub(crate) waits: Vec<ResolverWait>,
 }
 
 /// A lookup without an answer. Its name and resolver are those of the query that was retried most
@@ -145,6 +150,7 @@ pub(super) struct Lookups {
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     /// Lookups after which no connection was opened and that are no longer in the list.
     done: Resolvers,
+    waits: ResolverWaits,
 }
 
 impl Lookups {
@@ -156,6 +162,7 @@ impl Lookups {
         place: MessageSighting,
         searched: Option<Search>,
     ) {
+        self.waits.query(message, place);
         let key = (place.point, place.source.addr);
         let ids: Vec<u64> = self
             .of_client
@@ -206,6 +213,7 @@ impl Lookups {
 
     /// Processes an answer.
     pub(super) fn answer(&mut self, message: &Message, place: MessageSighting) {
+        self.waits.answer(message, place);
         let key = (place.point, place.destination.addr);
         // Ids are reused, so the answer belongs to the latest lookup with its id.
         for id in self.of_client.get(&key).into_iter().flatten().rev() {
@@ -239,6 +247,7 @@ impl Lookups {
             is_answered: !self.resolvers.is_empty(),
             unanswered: self.given_up.iter().cloned().chain(open).collect(),
             resolved: BTreeMap::new(),
+            waits: self.waits.all(),
         }
     }
 

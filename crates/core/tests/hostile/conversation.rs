@@ -11,7 +11,7 @@ use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::datagram::Datagram;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Direction, Endpoint, FlowKey, Transport};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 
 use crate::analyzer;
@@ -230,6 +230,7 @@ impl<'v> Wire<'v> {
                 flow,
                 direction,
                 payload_len: payload.len() as u16,
+                sent_by: SentBy::Unknown,
             };
             let captured = if way & CUT > 0 {
                 payload.len() / 2

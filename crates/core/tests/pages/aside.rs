@@ -8,7 +8,7 @@ use lagtrace_core::observed::datagram::{Datagram, Neighbour};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 
 use crate::wire;
@@ -24,6 +24,7 @@ pub(crate) enum Aside {
         is_answer: bool,
         port: u16,
         is_stream: bool,
+        asker: IpAddr,
         asked: Endpoint,
         message: Vec<u8>,
     },
@@ -90,7 +91,7 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
     };
     let (mut port, mut is_stream, mut flags) = (50_000, false, [u8::from(is_answer) << 7, 0]);
     let mut addresses = Vec::new();
-    let mut asked = resolver(53);
+    let (mut asker, mut asked) = (wire::client(0).addr, resolver(53));
     let mut rest = rest.iter();
     while let Some(&word) = rest.next() {
         match word {
@@ -102,6 +103,7 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
                 let value = rest.next().ok_or("`of` lacks the resolver's number")?;
                 asked = resolver(value.parse().map_err(|_| format!("`{value}` is none"))?);
             }
+            "by-server" => asker = wire::server().addr,
             "tcp" => is_stream = true,
             "mdns" => asked = on_link(251, 5353),
             "llmnr" => asked = on_link(252, 5355),
@@ -123,6 +125,7 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
         is_answer,
         port,
         is_stream,
+        asker,
         asked,
         message,
     })
@@ -161,10 +164,11 @@ impl Aside {
                 is_answer,
                 port,
                 is_stream,
+                asker,
                 asked,
                 message,
             } => {
-                let client = Endpoint::new(wire::client(0).addr, *port);
+                let client = Endpoint::new(*asker, *port);
                 let (source, destination) = if *is_answer {
                     (*asked, client)
                 } else {
@@ -200,6 +204,7 @@ impl Aside {
                     flow,
                     direction,
                     payload_len: message.len() as u16,
+                    sent_by: SentBy::Unknown,
                 };
                 analyzer.datagram(&datagram, message);
             }

@@ -79,14 +79,15 @@
 //!
 //! **Packets before connections**, with the time at which the capture point sees them:
 //! ```text
-//! TIME ask ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr]
-//! TIME tell ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
+//! TIME ask ID A|AAAA NAME [by-server] [port N] [of N | tcp | mdns | llmnr]
+//! TIME tell ID A|AAAA NAME [by-server] [port N] [of N | tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
 //! TIME arp ask|tell
 //! TIME ping|pong NUMBER
 //! TIME icmp unreachable CODE [ping NUMBER] [itself]
 //! ```
 //! `ask` and `tell` are a DNS query and its response. The resolver is 10.77.0.53, with `of N` it is
-//! 10.77.0.N, and `mdns` and `llmnr` use the multicast addresses of the link. The server is
+//! 10.77.0.N, and `mdns` and `llmnr` use the multicast addresses of the link. The client asks, or,
+//! with `by-server`, the server. The server is
 //! 10.77.0.2 and fd77::2. `arp` concerns the server's hardware address. A ping goes from the client
 //! to the server. The ICMP error is about the connection's SYN or about the ping; a router sends
 //! it, or the server itself.

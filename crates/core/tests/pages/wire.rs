@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use lagtrace_core::observed::event::{Event, PointId};
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 
 use crate::aside::{self, Aside};
@@ -462,7 +462,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
             id: line.ip.has_id.then_some(sent.id),
             dont_fragment: true,
             congestion_marked: false,
-            is_own: false,
+            sent_by: SentBy::Unknown,
         },
     }
 }

@@ -22,6 +22,7 @@ use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::observed::passage::PassagePoint;
+use lagtrace_core::observed::segment::SentBy;
 use lagtrace_core::observed::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -195,7 +196,7 @@ impl Watch {
                 let point = point_of(&mut self.namespaces, namespace);
                 let mut packet = self.decoder.packet(&record, point);
                 if let Packet::Tcp(segment, _) = &mut packet {
-                    segment.ip.is_own = is_own;
+                    segment.ip.sent_by = SentBy::of_own(is_own);
                     segment.options.mss = Some(terms.mss);
                     segment.options.window_scale = Some(terms.window_scale);
                 }

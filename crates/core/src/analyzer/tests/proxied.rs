@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::observed::event::{PhaseStart, Upstream};
+use crate::observed::segment::SentBy;
 use crate::registry::Id;
 use crate::report::Report;
 
@@ -275,4 +276,35 @@ fn where_many_are_asked_at_a_time_one_fits_by_chance() {
         .chain(many(INNER, UPSTREAM, 1_000))
         .collect();
     assert_eq!(waiting(all), [] as [&str; 0]);
+}
+
+/// The server calls another one from another address of its host, twelve times for each request. The
+/// capture shows that they are one host only if the kernel says that their packets left.
+#[test]
+fn calls_from_another_address_of_the_capturing_host_are_the_server_s() {
+    let calls = |sent_by| {
+        let front = connection(CLIENT, PROXY, in_front(|_| 12 * 4_100));
+        let each = |n| (0..12).map(move |k| (n * APART + OWN + k * 4_100, k));
+        let back = (1..=ROUNDS).flat_map(each).map(|(at, _)| (at, at + 4_000));
+        let mut all = vec![front, connection(INNER, UPSTREAM, back)];
+        for (segment, _) in all.iter_mut().flatten() {
+            let source = segment.flow.source(segment.direction).addr;
+            let is_here = [PROXY, INNER]
+                .map(core::net::IpAddr::from)
+                .contains(&source);
+            segment.ip.sent_by = if is_here {
+                sent_by
+            } else {
+                SentBy::AnotherHost
+            };
+        }
+        let report = report(Analyzer::new(Options::default()), all);
+        let mut findings = report.findings.into_iter();
+        findings.find(|finding| finding.cause == Id::UpstreamCalls)
+    };
+    let found = calls(SentBy::ThisHostOrBehind).expect("calls fill each wait");
+    assert_eq!(found.service, "10.1.0.2:80");
+    assert_eq!(found.affected.exchanges, ROUNDS as u64);
+    assert!(calls(SentBy::AnotherHost).is_none());
+    assert!(calls(SentBy::Unknown).is_none());
 }

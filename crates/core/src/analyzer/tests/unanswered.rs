@@ -35,6 +35,7 @@ fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
         flow,
         direction,
         payload_len: payload.len() as u16,
+        sent_by: crate::observed::segment::SentBy::Unknown,
     };
     analyzer.datagram(&datagram, payload);
 }

@@ -50,7 +50,7 @@ fn segments(is_own_known: bool) -> Vec<Segment> {
             payload_len,
             options: TcpOptions::default(),
             ip: IpFacts {
-                is_own: is_own_known && !by_client,
+                sent_by: crate::observed::segment::SentBy::of_own(is_own_known && !by_client),
                 ..IpFacts::default()
             },
         });

@@ -153,6 +153,7 @@ impl Empty {
             rhythm: &self.rhythm,
             rhythms: &self.rhythms,
             upstream: None,
+            behind: None,
             has_packets: true,
             weight: 1.0,
         }

@@ -6,7 +6,7 @@ use super::super::*;
 use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
-use crate::observed::segment::TcpFlags;
+use crate::observed::segment::{SentBy, TcpFlags};
 
 const PAYLOAD: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
@@ -335,4 +335,29 @@ fn check_alike(frame: &[u8]) {
     let network = link::network(&record);
     let by_field = read::alone(&record, PointId(3), network);
     assert_eq!(packet(&record, PointId(3)), by_field);
+}
+
+#[test]
+fn cooked_frames_say_whether_the_host_sent_them() {
+    let sent_by = |link, header: &[u8]| {
+        let (segment, _) = decode(link, &[header, &v4()].concat()).expect("a segment");
+        segment.ip.sent_by
+    };
+    let sll = |kind, device| {
+        let [high, low] = u16::to_be_bytes(device);
+        let cooked = [0, kind, high, low, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0];
+        let mut second = [0; 20];
+        (second[0], second[8], second[9], second[10]) = (0x08, high, low, kind);
+        [
+            sent_by(LinkType::LINUX_SLL, &cooked),
+            sent_by(LinkType::LINUX_SLL2, &second),
+        ]
+    };
+    assert_eq!(sll(4, 1), [SentBy::ThisHostOrBehind; 2]);
+    assert_eq!(sll(0, 1), [SentBy::AnotherHost; 2]);
+    assert_eq!(sll(0, 772), [SentBy::Unknown; 2], "loopback");
+    assert_eq!(
+        sent_by(LinkType::ETHERNET, &ethernet(&[], 0x0800, &v4())),
+        SentBy::Unknown
+    );
 }

@@ -46,6 +46,7 @@ fn udp(analysis: &mut Analysis, from: Endpoint, to: Endpoint, payload: &[u8]) {
         flow,
         direction,
         payload_len: payload.len() as u16,
+        sent_by: lagtrace_core::observed::segment::SentBy::Unknown,
     };
     analysis.packet(&Packet::Udp(header, payload));
 }

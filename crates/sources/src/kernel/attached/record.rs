@@ -10,7 +10,7 @@ use lagtrace_core::observed::kernel_span::{
     Asked, Departure, KernelHold, Program, RequestSpan, ThreadTimes,
 };
 use lagtrace_core::observed::passage::{BytePassage, PassagePoint, PassingThread};
-use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::observed::segment::{IpFacts, Segment, SentBy, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 
 use crate::clock::Clock;
@@ -129,7 +129,7 @@ impl Opening {
                     ..offered
                 },
                 ip: IpFacts {
-                    is_own,
+                    sent_by: SentBy::of_own(is_own),
                     ..IpFacts::default()
                 },
             }

@@ -1,0 +1,227 @@
+//! What a server does while its clients wait: the calls of its host that fill the waits, in a capture
+//! that contains them.
+//!
+//! [`upstream`](super::upstream) follows one request to one upstream. Here, a wait may consist of
+//! many calls, of lookups, and of attempts to connect to addresses that do not answer.
+
+mod tie;
+
+use core::cell::OnceCell;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::calls::{Call, CallKind, Calls};
+use super::evidence::{self, ORDINARY_WORK};
+use super::rhythm::{Rhythm, quantile, sorted};
+use super::{Case, Id};
+use crate::claim::{Basis, Claim};
+use crate::exchange::wait::Owner;
+use crate::observed::flow::Endpoint;
+use crate::protocol::dns;
+use crate::report::{Evidence, EvidenceKind};
+use crate::service::tally::Tally;
+use crate::service::timeline::Moment;
+use tie::Tie;
+
+/// Minimum median number of requests that a server sends to another one for each of its own requests,
+/// one after another, for their number to be the reason.
+const MANY: usize = 5;
+/// Minimum share of the calls' time for the part that is the reason.
+const MAINLY: f64 = 0.5;
+
+/// The waits of a service that calls of its host fill.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    ties: Vec<Tie>,
+    /// Number of requests that each of them represents.
+    weight: f64,
+    /// The results of [`Behind::claimed`]. They are cached because several rules need them.
+    claimed: OnceCell<Vec<Told>>,
+}
+
+/// Why the calls take so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum BehindRole {
+    /// Another host or a resolver does not answer.
+    IsSilent,
+    /// Each request opens a new connection.
+    Connects,
+    /// Many requests follow one another.
+    Repeats,
+    /// The callee takes the time.
+    IsSlow,
+}
+
+/// A reason with the requests that it delays.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) role: BehindRole,
+    /// Who was called.
+    pub(super) behind: Endpoint,
+    /// True if a resolver was asked for a name.
+    pub(super) is_lookup: bool,
+    pub(super) tally: Tally,
+    /// Median number of calls in each wait, and median time of each call and of the callee's part.
+    pub(super) calls: usize,
+    pub(super) each: Duration,
+    pub(super) own: Duration,
+}
+
+impl Behind {
+    /// Returns the calls that fill waits of `front`; `None` if the capture shows none.
+    pub(crate) fn of(front: Endpoint, rhythm: &Rhythm, calls: &Calls) -> Option<Self> {
+        if !rhythm.moments.iter().any(|m| m.think() >= ORDINARY_WORK) {
+            return None;
+        }
+        let ties = tie::ties(&rhythm.moments, &calls.of_host(front));
+        (!ties.is_empty()).then(|| Self {
+            ties,
+            weight: rhythm.weight,
+            claimed: OnceCell::new(),
+        })
+    }
+
+    /// Returns the reasons whose cost matters.
+    pub(super) fn claimed(&self, case: &Case<'_>) -> &[Told] {
+        self.claimed.get_or_init(|| self.weigh(case))
+    }
+
+    fn weigh(&self, case: &Case<'_>) -> Vec<Told> {
+        // One request to one upstream is told by the rules on the upstream.
+        let is_told = case
+            .upstream
+            .is_some_and(|upstream| upstream.claim(case).is_some());
+        let told = [self.silent(), self.connecting(), self.requests()];
+        // Silence is rare, and even one long wait for it is no coincidence of ordinary calls.
+        let matters = |told: &Told| {
+            let is_silent = told.role == BehindRole::IsSilent;
+            (is_silent || !is_told && evidence::is_repeated(case, &told.tally))
+                && evidence::is_material(case, &told.tally)
+        };
+        told.into_iter().flatten().filter(matters).collect()
+    }
+
+    /// Returns what does not answer. It is met rarely, so single waits count if they fit closely.
+    fn silent(&self) -> Option<Told> {
+        let told = self.told(BehindRole::IsSilent)?;
+        let mut close = self.ties.iter().filter(|tie| tie.is_close());
+        let is_met = told.tally.affected >= evidence::REPEATS
+            || close.any(|tie| !tie.waited(|call| told.has(call)).is_zero());
+        is_met.then_some(told)
+    }
+
+    /// Returns the connections that are made for most of the requests.
+    fn connecting(&self) -> Option<Told> {
+        let has = |tie: &Tie, kind| tie.parts.iter().any(|(call, _)| call.kind == kind);
+        let count = |kind| self.ties.iter().filter(|tie| has(tie, kind)).count() as f64;
+        let is_usual = count(CallKind::Connecting) >= count(CallKind::Request) * MAINLY;
+        self.told(BehindRole::Connects).filter(|_| is_usual)
+    }
+
+    /// Returns the reason that requests and lookups take the time, if one stands out.
+    fn requests(&self) -> Option<Told> {
+        let told = self.told(BehindRole::IsSlow)?;
+        let is_own = told.own.as_secs_f64() >= told.each.as_secs_f64() * MAINLY;
+        if told.calls >= MANY {
+            let role = BehindRole::Repeats;
+            Some(Told { role, ..told })
+        } else {
+            (is_own || told.is_lookup).then_some(told)
+        }
+    }
+
+    /// Returns the calls that `role` is about, to the callee that takes most of their time; `None` if
+    /// there are none.
+    fn told(&self, role: BehindRole) -> Option<Told> {
+        let parts = || self.ties.iter().flat_map(|tie| &tie.parts);
+        let mut times: BTreeMap<Endpoint, Duration> = BTreeMap::new();
+        for (call, part) in parts().filter(|(call, _)| role.is_about(call)) {
+            *times.entry(call.to).or_default() += *part;
+        }
+        let (&behind, _) = times.iter().max_by_key(|(to, time)| (**time, **to))?;
+        let is_meant = |call: &Call| call.to == behind && role.is_about(call);
+        let (mut tally, mut counts) = (Tally::default(), Vec::new());
+        for tie in &self.ties {
+            let waited = tie.waited(is_meant);
+            if waited >= ORDINARY_WORK {
+                tally.add_moment(&tie.front, waited, self.weight);
+                counts.push(tie.parts.iter().filter(|(call, _)| is_meant(call)).count());
+            }
+        }
+        counts.sort_unstable();
+        let meant = || parts().filter(|(call, _)| is_meant(call));
+        Some(Told {
+            role,
+            behind,
+            is_lookup: meant().any(|(call, _)| call.to.port == dns::PORT),
+            tally,
+            calls: counts.get(counts.len() / 2).copied().unwrap_or_default(),
+            each: quantile(&sorted(meant().map(|(_, part)| *part)), 0.5),
+            own: quantile(&sorted(meant().map(|(call, _)| call.own)), 0.5),
+        })
+    }
+
+    /// Returns the think time without what is claimed of it; `None` if nothing is.
+    pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
+        let told = self.claimed(case);
+        if told.is_empty() {
+            return None;
+        }
+        let is_claimed = |call: &Call| told.iter().any(|told| told.has(call));
+        let key = |moment: &Moment| (moment.begin, moment.client);
+        let claimed: BTreeMap<_, Duration> = self
+            .ties
+            .iter()
+            .map(|tie| (key(&tie.front), tie.waited(is_claimed)))
+            .collect();
+        let mut tally = Tally::default();
+        for moment in &case.rhythm.moments {
+            let claimed = claimed.get(&key(moment)).copied().unwrap_or_default();
+            let rest = moment.think().saturating_sub(claimed);
+            if rest >= ORDINARY_WORK {
+                tally.add_moment(moment, rest, self.weight);
+            }
+        }
+        Some(tally)
+    }
+}
+
+impl BehindRole {
+    fn is_about(self, call: &Call) -> bool {
+        match self {
+            Self::IsSilent => matches!(call.kind, CallKind::SilentPeer | CallKind::SilentResolver),
+            Self::Connects => call.kind == CallKind::Connecting,
+            Self::Repeats | Self::IsSlow => {
+                matches!(call.kind, CallKind::Request | CallKind::Lookup)
+            }
+        }
+    }
+}
+
+impl Told {
+    /// Returns true if the call's time is part of the claim.
+    fn has(&self, call: &Call) -> bool {
+        call.to == self.behind && self.role.is_about(call)
+    }
+
+    /// Returns the claim on `id` with its cost and what shows it.
+    pub(super) fn claim(&self, id: Id, case: &Case<'_>, text: String) -> Claim {
+        let mut claim = evidence::claim(id, Owner::Server, case, &self.tally);
+        claim.exemplars = case.ledger.latency.slowest.exemplars();
+        claim.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.tally.affected)
+                .median(&self.tally.saved)
+                .packets(&evidence::answers(&claim.exemplars)),
+        );
+        claim.basis = Basis::new(self.tally.affected, false);
+        claim
+    }
+}
+
+/// Returns what the calls of the server's host show of the service, if it is one of `roles`.
+pub(super) fn claimed<'a>(case: &Case<'a>, roles: &[BehindRole]) -> Option<&'a Told> {
+    let behind = case.behind.filter(|_| case.has_packets)?;
+    let mut told = behind.claimed(case).iter();
+    told.find(|told| roles.contains(&told.role))
+}

@@ -1,0 +1,180 @@
+//! Calls: the times for which a host waits for something that it asked of another one.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rhythm::Rhythm;
+use super::upstream::is_itself;
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+use crate::preconnect::ResolverWait;
+use crate::protocol::dns;
+use crate::service::LateAttempt;
+use crate::service::timeline::Moment;
+use crate::stats::bounded::Least;
+
+/// Maximum number of calls that are kept.
+const MAX_CALLS: usize = 32_768;
+
+/// A time for which a host waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Call {
+    pub(super) begin: Timestamp,
+    pub(super) kind: CallKind,
+    /// Time at which an answer begins to arrive; `None` if none came.
+    pub(super) answered: Option<Timestamp>,
+    /// Time at which the answer is complete.
+    end: Timestamp,
+    /// The port is 0 for a lookup: each of its queries may use another one.
+    pub(super) caller: Endpoint,
+    /// Where the call was seen; `None` if its caller is known to be the host of the service.
+    point: Option<PointId>,
+    pub(super) to: Endpoint,
+    /// The part of the time that the callee took. The rest is the way to it.
+    pub(super) own: Duration,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CallKind {
+    /// A connection to an address that did not answer, or only a repeated SYN.
+    SilentPeer,
+    /// A resolver that did not answer, or only a repeated query.
+    SilentResolver,
+    /// The answer of a resolver.
+    Lookup,
+    /// A new connection for a request, TLS included.
+    Connecting,
+    /// The response to a request.
+    Request,
+}
+
+impl Call {
+    fn of_request(back: &Moment, point: Option<PointId>, to: Endpoint) -> Self {
+        let travel = (!back.path.is_told).then(|| back.asked.since(back.sent) * 2);
+        Self {
+            begin: back.begin,
+            kind: CallKind::Request,
+            answered: Some(back.answered),
+            end: back.end,
+            caller: back.client,
+            point,
+            to,
+            own: back.think() + back.response.held + travel.unwrap_or_default(),
+        }
+    }
+
+    fn of_setup(back: &Moment, took: Duration, point: Option<PointId>, to: Endpoint) -> Self {
+        Self {
+            begin: back.begin - took,
+            kind: CallKind::Connecting,
+            answered: Some(back.begin),
+            end: back.begin,
+            own: Duration::ZERO,
+            ..Self::of_request(back, point, to)
+        }
+    }
+
+    fn of_attempt(late: &LateAttempt, to: Endpoint) -> Self {
+        Self {
+            begin: late.begin,
+            kind: CallKind::SilentPeer,
+            answered: late.end,
+            end: late.end.unwrap_or(late.begin),
+            caller: late.client,
+            point: Some(late.point),
+            to,
+            own: Duration::ZERO,
+        }
+    }
+
+    fn of_lookup(lookup: &ResolverWait) -> Self {
+        let kind = if lookup.is_repeated || lookup.end.is_none() {
+            CallKind::SilentResolver
+        } else {
+            CallKind::Lookup
+        };
+        Self {
+            begin: lookup.begin,
+            kind,
+            answered: lookup.end,
+            end: lookup.end.unwrap_or(lookup.begin),
+            caller: Endpoint::new(lookup.client, 0),
+            point: Some(lookup.point),
+            to: Endpoint::new(lookup.resolver, dns::PORT),
+            own: Duration::ZERO,
+        }
+    }
+
+    /// Returns the time until which the caller waits for the call, at most until `latest`. A call
+    /// without an answer is given up when the caller makes its next one.
+    pub(super) fn until(&self, next: Option<&Self>, latest: Timestamp) -> Timestamp {
+        let end = match self.answered {
+            Some(_) => self.end,
+            None => next.map_or(latest, |next| next.begin),
+        };
+        end.min(latest)
+    }
+
+    /// Returns true if the call was seen where `front` was.
+    pub(super) fn is_seen_with(&self, front: &Moment) -> bool {
+        self.point.is_none_or(|point| point == front.point)
+    }
+}
+
+/// The earliest calls that were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// In the order in which they began.
+    list: Vec<Call>,
+    /// The addresses of the capturing hosts, by observation point.
+    local: BTreeSet<(PointId, IpAddr)>,
+}
+
+impl Calls {
+    /// Returns the calls of all hosts: their requests, by the services that they asked, their
+    /// attempts to connect that were not answered at once, and their waits for resolvers.
+    pub(crate) fn of(
+        rhythms: &BTreeMap<Endpoint, Rhythm>,
+        late: impl Iterator<Item = (Endpoint, LateAttempt)>,
+        resolving: &[ResolverWait],
+        local: &BTreeSet<(PointId, IpAddr)>,
+    ) -> Self {
+        let mut list = Least::<Call, MAX_CALLS>::default();
+        late.for_each(|(to, late)| list.add(Call::of_attempt(&late, to)));
+        for wait in resolving {
+            list.add(Call::of_lookup(wait));
+        }
+        for (&to, rhythm) in rhythms {
+            let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
+            for back in &rhythm.moments {
+                list.add(Call::of_request(back, point(back), to));
+                if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
+                    list.add(Call::of_setup(back, took, point(back), to));
+                }
+            }
+        }
+        Self {
+            list: list.sorted(),
+            local: local.clone(),
+        }
+    }
+
+    /// Returns the calls that the host of `front` made, in the order in which they began.
+    pub(super) fn of_host(&self, front: Endpoint) -> Vec<Call> {
+        let is_own = |call: &Call| {
+            let addr = call.caller.addr;
+            let is_same = addr == front.addr || addr.is_loopback();
+            let is_local = |point, addr| self.local.contains(&(point, addr));
+            match call.point {
+                None => true,
+                Some(point) => is_same || is_local(point, addr) && is_local(point, front.addr),
+            }
+        };
+        let own = self.list.iter();
+        let own = own.filter(|call| is_own(call) && !is_itself(front, call.to));
+        own.copied().collect()
+    }
+}

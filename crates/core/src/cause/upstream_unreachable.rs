@@ -1,0 +1,86 @@
+//! The rule of the cause `upstream-unreachable`.
+
+use super::behind::{BehindRole, Told, claimed};
+use super::evidence::{human, median};
+use super::wording::Wording;
+use super::{Case, Conclusion, Id};
+use crate::claim::Claim;
+use crate::report::counted;
+use crate::stats::Merge;
+
+const PEER: Wording = Wording {
+    summary: "Before it answers, the server tries to connect to {behind}, which does not answer its \
+              SYNs: {took} (median) in each affected request, {share} of all request time. It answers \
+              when it has given that up, or when a repeated SYN was answered.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the waits last as long as the attempts to connect to {behind}",
+    )],
+    overturned_by: "the server's log showing that it does not try {behind} for these requests",
+    fix: &[
+        (
+            "{behind}",
+            "find out why it does not answer: is it up, is its accept queue full, does a firewall \
+             drop packets to it",
+        ),
+        (
+            "server",
+            "take the address out of the list that it tries, or give up sooner: a shorter connect \
+             timeout",
+        ),
+    ],
+};
+
+const RESOLVER: Wording = Wording {
+    summary: "Before it answers, the server looks up a name, and its queries to the resolver {behind} \
+              get no answer, or only when they are sent again: {took} (median) in each affected \
+              request, {share} of all request time.",
+    ruled_out: &[(
+        Id::ServerThink,
+        "the waits last as long as the lookups at {behind}",
+    )],
+    overturned_by: "the server's log showing that it looks up no name for these requests",
+    fix: &[
+        (
+            "server",
+            "ask a resolver that answers (/etc/resolv.conf; a cache on the host), or switch the lookup \
+             off: many servers look up their clients' addresses only for their logs",
+        ),
+        ("{behind}", "find out why it does not answer"),
+    ],
+};
+
+/// Watches servers whose think time is spent on attempts to reach something that does not answer.
+///
+/// The sign is in the capture of the server's host: while the client waits, the host sends SYNs or
+/// queries of its own that get no answer, or only when they are repeated, and they fill the wait. If
+/// the capture does not contain them, the cause is `server-think`.
+#[derive(Clone, Debug, Default, Merge)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let told = claimed(case, &[BehindRole::IsSilent]);
+        told.map(|told| claim(case, told)).into()
+    }
+}
+
+fn claim(case: &Case<'_>, told: &Told) -> Claim {
+    let (wording, what) = if told.is_lookup {
+        (&RESOLVER, "queries")
+    } else {
+        (&PEER, "SYNs")
+    };
+    let text = format!(
+        "in {} of the server's, its host sent {what} to {} that got no answer, or only after they \
+         were repeated; that took {} (median), and the answer left right after it",
+        counted(told.tally.affected, "wait", "waits"),
+        told.behind,
+        human(told.each),
+    );
+    let mut claim = told.claim(Id::UpstreamUnreachable, case, text);
+    claim.unreached = Some(told.behind);
+    let took = median(&told.tally.saved);
+    wording.tell(&mut claim, &[("behind", &told.behind), ("took", &took)]);
+    claim
+}
