@@ -75,6 +75,8 @@ const UNSEEN: Wording = Wording {
 
 /// Minimum number of exchanges. A single exchange may have lost three copies by chance.
 const LEAST: u64 = 2;
+/// Minimum number of copies that a single exchange lost.
+const COPIES_OF_ONE: u64 = 5;
 
 /// Counts exchanges whose full segments never arrive.
 #[derive(Clone, Debug, Default, Merge)]
@@ -126,13 +128,13 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.tally.affected < LEAST {
+        if !self.is_repeated() {
             return Conclusion::Nothing;
         }
         let mut claim = evidence::claim(Id::MtuBlackHole, Owner::Path, case, &self.tally);
         claim.evidence.push(self.wire());
         // A receiver that is gone acknowledges nothing either.
-        let is_gone = self.heard < LEAST && self.passed == 0;
+        let is_gone = self.heard < LEAST.min(self.tally.affected) && self.passed == 0;
         let is_rare = self.copies < 2 * LEAST && self.passed == 0;
         claim.basis = Basis::new(
             self.copies.max(self.tally.affected),
@@ -172,6 +174,13 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    /// Returns true if more than one exchange is affected, or a single one that was given up lost so
+    /// much that chance does not.
+    fn is_repeated(&self) -> bool {
+        let is_much = self.copies >= COPIES_OF_ONE || self.is_unseen();
+        self.tally.affected >= LEAST || is_much && self.heard > 0 && self.given_up > 0
+    }
+
     /// Returns true if only the server's sequence numbers show most of the losses.
     fn is_unseen(&self) -> bool {
         self.unseen.0 * 2 > self.tally.affected
