@@ -3,12 +3,16 @@
 //! Rules make claims; later steps relate them, judge them, and book their time. Only the last step
 //! makes a [`Finding`](crate::report::Finding) of each.
 
+mod advice;
+
+pub(crate) use advice::{Advice, Tunable};
+
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{
-    Affected, Candidate, Evidence, EvidenceKind, Exemplar, Fix, Location, Prediction, RuledOut,
-    Unit, Verdict,
+    Affected, Candidate, Evidence, EvidenceKind, Exemplar, Location, Prediction, RuledOut, Unit,
+    Verdict,
 };
 use crate::service::tally::Cost;
 
@@ -36,7 +40,8 @@ pub(crate) struct Claim {
     pub(crate) inherited: Vec<Evidence>,
     pub(crate) ruled_out: Vec<RuledOut>,
     pub(crate) candidates: Vec<Candidate>,
-    pub(crate) fix: Vec<Fix>,
+    /// The changes to make, best first.
+    pub(crate) advice: Vec<Advice>,
     pub(crate) exemplars: Vec<Exemplar>,
     pub(crate) text: ClaimText,
     /// The place of the claim's time, as far as it was booked.
@@ -94,7 +99,7 @@ pub(crate) struct ClaimText {
     /// The observation that would overturn the claim.
     pub(crate) overturned_by: String,
     /// The measurement that would give more information.
-    pub(crate) next: Vec<Fix>,
+    pub(crate) next: Vec<Advice>,
 }
 
 /// The grounds of a claim's certainty, besides its evidence.
@@ -171,7 +176,7 @@ impl Claim {
             inherited: Vec::new(),
             ruled_out: Vec::new(),
             candidates: Vec::new(),
-            fix: Vec::new(),
+            advice: Vec::new(),
             exemplars: Vec::new(),
             text: ClaimText {
                 title: row.title.to_owned(),
@@ -227,6 +232,16 @@ impl Claim {
         }
         self.basis.other = self.basis.other.max(other.verdict_on_place());
         self.inherit(&mut other);
+    }
+
+    /// Puts advice in the place of the general advice on the same tunable or, if there is none, at
+    /// `at`.
+    pub(crate) fn advise(&mut self, on: Option<Tunable>, advice: Advice, at: usize) {
+        let is_general = |general: &&mut Advice| on.is_some_and(|on| general.turns(on));
+        match self.advice.iter_mut().find(is_general) {
+            Some(general) => *general = advice,
+            None => self.advice.insert(at.min(self.advice.len()), advice),
+        }
     }
 
     /// Takes over the evidence of a claim that is merged into this one.

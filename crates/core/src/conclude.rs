@@ -53,6 +53,7 @@ pub(crate) use display_filter::packets_filter;
 pub(crate) use quic::quic_record;
 
 use crate::cause::service::Service;
+use crate::cause::settings;
 use crate::connection::table::Tallied;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
@@ -81,6 +82,8 @@ const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
 const RELAYED: usize = 3;
 /// Maximum number of notes reported.
 const MAX_NOTES: usize = 128;
+/// Maximum number of findings reported.
+const MAX_FINDINGS: usize = 32;
 
 /// Everything that was observed: the input of a conclusion.
 pub(crate) struct Observations {
@@ -158,6 +161,8 @@ pub(crate) fn conclude(
     } = claims::claims(&scene);
     relate::relate(&scene, &mut list, &mut notes);
     let account = book::book(&scene, &mut list, &mut notes);
+    list.truncate(MAX_FINDINGS);
+    let accused = settings::accused(&observations.facts, &list);
     let findings = word::word(&scene, list);
     let is_watched = observations.is_only_watched();
     notes.extend(remarks(&observations));
@@ -168,7 +173,14 @@ pub(crate) fn conclude(
     let subject = exchanges::ledger(&observations, TargetId::Subject);
     let modes = subject.latency.bands.modes(&subject.latency.all, &findings);
     let load = tables::load(&observations, &findings);
-    let mut layers = layers::layers(&observations, &subject, &findings, &account, &notes);
+    let mut layers = layers::layers(
+        &observations,
+        &subject,
+        &findings,
+        &accused,
+        &account,
+        &notes,
+    );
     captured_part::doubt(load.as_ref(), &mut layers);
     let mut report = Report {
         schema: SCHEMA,

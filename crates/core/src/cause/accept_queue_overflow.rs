@@ -3,7 +3,7 @@
 use super::delays::Delays;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, evidence, syn_loss};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Advice, Basis, Claim, Tunable};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
@@ -16,8 +16,6 @@ use crate::stats::histogram::Distribution;
 /// Below this number of places, a queue is short: what `listen()` allowed at most for decades, and many
 /// programs still ask for.
 const SHORT: u32 = 128;
-/// The beginning of the change that lengthens the queue.
-const LONGER: &str = "a longer queue";
 
 const WORDING: Wording = Wording {
     summary: "The accept queue of the program behind {service} is full. The kernel ignores \
@@ -42,8 +40,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn \
-             at least as large",
+            "a longer queue{than}: listen({backlog}), nginx `listen … backlog=`, and \
+             net.core.somaxconn at least as large",
         ),
         (
             "client",
@@ -201,12 +199,9 @@ impl Rule {
             (0, 1..) => &COUNTED,
             (0, 0) => &SYNS_ONLY,
         };
-        wording.tell(&mut claim, &[]);
         let mut listeners = case.facts.kernel.listeners.iter();
         let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
-        if let Some(listener) = own.filter(|listener| listener.limit < SHORT) {
-            lengthen_first(&mut claim, listener.limit);
-        }
+        tell(wording, &mut claim, own);
         claim
     }
 }
@@ -222,28 +217,20 @@ fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Evidence) -> Cl
         ..probed
     });
     claim.basis = Basis::new(repeats, false);
-    SEEN.tell(&mut claim, &[]);
-    if listener.limit < SHORT {
-        lengthen_first(&mut claim, listener.limit);
-    }
+    tell(&SEEN, &mut claim, Some(listener));
     claim
 }
 
-/// Puts the change that lengthens the queue first, which has so few places that a quick program fills
-/// it too.
-fn lengthen_first(claim: &mut Claim, places: u32) {
-    let Some(at) = claim
-        .fix
-        .iter()
-        .position(|fix| fix.change.starts_with(LONGER))
-    else {
-        return;
-    };
-    let mut longer = claim.fix.remove(at);
-    longer.change = longer
-        .change
-        .replacen(LONGER, &format!("{LONGER} than {places}"), 1);
-    claim.fix.insert(0, longer);
+/// Adds the texts. If the queue has so few places that a quick program fills it too, the change that
+/// lengthens it comes first.
+fn tell(wording: &Wording, claim: &mut Claim, listener: Option<&ListenerSample>) {
+    let short = listener.filter(|listener| listener.limit < SHORT);
+    let than = short.map(|listener| format!(" than {}", listener.limit));
+    wording.tell(claim, &[("than", &than.unwrap_or_default())]);
+    if short.is_some() {
+        let is_other = |advice: &Advice| !advice.turns(Tunable::AcceptQueue);
+        claim.advice.sort_by_key(is_other);
+    }
 }
 
 #[cfg(test)]
@@ -253,15 +240,20 @@ mod tests {
     #[test]
     fn a_short_queue_is_to_be_lengthened_first() {
         let at = crate::observed::flow::Endpoint::new([10, 0, 0, 2].into(), 80);
-        let mut claim = Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at);
-        COUNTED.tell(&mut claim, &[]);
-        let count = claim.fix.len();
-        lengthen_first(&mut claim, 16);
-        assert!(
-            claim.fix[0].change.starts_with("a longer queue than 16"),
-            "{:#?}",
-            claim.fix
-        );
-        assert_eq!(claim.fix.len(), count);
+        let listener = |limit| ListenerSample {
+            local: at,
+            queued: 0,
+            limit,
+            embryonic: 0,
+            syn_backlog: None,
+            somaxconn: None,
+        };
+        let first = |limit| {
+            let mut claim = Claim::blank(Id::AcceptQueueOverflow, Owner::Server, at);
+            tell(&COUNTED, &mut claim, Some(&listener(limit)));
+            claim.advice.swap_remove(0).into_words().change
+        };
+        assert!(first(16).starts_with("a longer queue than 16"));
+        assert!(first(SHORT).starts_with("find out why"));
     }
 }

@@ -6,7 +6,8 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent, ruled_out};
+use super::evidence::{self, median};
+use super::wording::{Values, Wording};
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
 use crate::exchange::delivery::{Delivery, Pause};
@@ -31,6 +32,27 @@ const DIFFERENT: f64 = 1.1;
 
 /// The lengths of a pause that count as about one round trip, in eighths of a round trip.
 const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
+
+const WORDING: Wording = Wording {
+    summary: "The server limits each response to {rate}: it stops for {pause} (median), {share} of \
+              all request time, although neither the path nor a window requires it.",
+    ruled_out: &[(
+        Id::BandwidthLimit,
+        "the data arrived immediately and was acknowledged before each stop",
+    )],
+    overturned_by: "a server configuration without a rate limit, or pauses that match the work the \
+        server does",
+    fix: &[
+        (
+            "server",
+            "set {limit_rate} 0, or use limit_rate_after (nginx); look for bwlim filters (HAProxy)",
+        ),
+        (
+            "server",
+            "look for X-Accel-Limit-Rate in the application's responses",
+        ),
+    ],
+};
 
 /// Watches pauses within responses. At the end of each pause, the bytes sent so far match a
 /// constant rate.
@@ -108,31 +130,8 @@ impl ByteRate {
                 .median(&self.pauses.saved),
         );
         claim.basis = Basis::new(self.pauses.affected, false);
-        claim.text.summary = format!(
-            "The server limits each response to {rate}: it stops for {} (median), {} of all \
-             request time, although neither the path nor a window requires it.",
-            median(&self.pauses.saved),
-            percent(claim.time.share())
-        );
-        claim.ruled_out.push(ruled_out(
-            Id::BandwidthLimit,
-            "the data arrived immediately and was acknowledged before each stop",
-        ));
-        claim.text.overturned_by =
-            "a server configuration without a rate limit, or pauses that match the work the server \
-             does"
-                .to_owned();
-        claim.fix = vec![
-            fix(
-                "server",
-                "set limit_rate 0, or use limit_rate_after (nginx); look for bwlim filters \
-                 (HAProxy)",
-            ),
-            fix(
-                "server",
-                "look for X-Accel-Limit-Rate in the application's responses",
-            ),
-        ];
+        let values: &Values<'_> = &[("rate", &rate), ("pause", &median(&self.pauses.saved))];
+        WORDING.tell(&mut claim, values);
         claim
     }
 }

@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster",
+            "a lower level ({gzip_comp_level} 4, brotli 4): nearly as small, several times faster",
         ),
         (
             "server",

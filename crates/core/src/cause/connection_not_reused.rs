@@ -57,8 +57,8 @@ const POOL: (&str, &str) = ("client", "keep connections alive and pool them");
 /// The change at the server.
 const LET_LIVE: (&str, &str) = (
     "server",
-    "keep connections open: no `Connection: close`; in nginx keepalive_timeout and \
-     keepalive_requests above 0",
+    "keep connections open: no `Connection: close`; in nginx {keepalive_timeout} and \
+     {keepalive_requests} above 0",
 );
 
 /// Minimum share of all exchanges that paid for a connection.

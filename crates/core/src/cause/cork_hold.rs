@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "take the cork off (TCP_CORK 0) when the message is complete",
+            "take the cork off ({TCP_CORK} 0) when the message is complete",
         ),
         (
             "server",

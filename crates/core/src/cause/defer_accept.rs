@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     overturned_by: "`nstat -az TcpExtTCPDeferAcceptDrop` not rising on the server",
     fix: &[(
         "server",
-        "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) if the server speaks first",
+        "listen without {TCP_DEFER_ACCEPT} (nginx: no `deferred`) if the server speaks first",
     )],
 };
 

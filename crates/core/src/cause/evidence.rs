@@ -10,8 +10,7 @@ use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::observed::time::nanos;
 pub(crate) use crate::report::share as percent;
 use crate::report::{
-    Affected, Evidence, EvidenceKind, Exemplar, Figures, Fix, PredictedLatency, Prediction,
-    RuledOut,
+    Affected, Evidence, EvidenceKind, Exemplar, Figures, PredictedLatency, Prediction, RuledOut,
 };
 use crate::service::tally::{Cost, Tally};
 use crate::stats::curve::curve_between;
@@ -303,13 +302,6 @@ pub(crate) fn ruled_out(cause: Id, because: impl Into<String>) -> RuledOut {
     RuledOut {
         cause,
         because: because.into(),
-    }
-}
-
-pub(crate) fn fix(place: impl Into<String>, change: impl Into<String>) -> Fix {
-    Fix {
-        r#where: place.into(),
-        change: change.into(),
     }
 }
 

@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 use super::delays::Delays;
-use super::evidence::{fix, human, ruled_out};
+use super::evidence::{human, ruled_out};
 use super::{Case, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Advice, Basis, Claim};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::protocol::greeting::Greeting;
@@ -66,14 +66,14 @@ impl Greetings {
             "the handshake was complete, without a retransmission",
         ));
         claim.text.overturned_by = "the server's own log showing that it greeted sooner".to_owned();
-        claim.fix = vec![
-            fix(
+        claim.advice = vec![
+            Advice::new(
                 "server",
                 "do not look the client's name up before greeting (UseDNS no in sshd_config, \
                  UseReverseDNS off in ProFTPD, skip_name_resolve in MariaDB), or give it a \
                  resolver that answers",
             ),
-            fix(
+            Advice::new(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
                  accept queue, or a process that is started for each connection",

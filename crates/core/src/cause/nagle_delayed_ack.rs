@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "set TCP_NODELAY on every accepted socket{nodelay}",
+            "set {TCP_NODELAY} on every accepted socket{nodelay}",
         ),
         IN_ONE_CALL,
         BY_ROUTE,

@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
     )],
     overturned_by: "a small segment of this client leaving while an earlier small one is unacknowledged",
     fix: &[
-        ("client", "set TCP_NODELAY on the connection"),
+        ("client", "set {TCP_NODELAY} on the connection"),
         ("client", "or write the request's head and body in one call"),
     ],
 };

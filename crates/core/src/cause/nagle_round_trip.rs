@@ -18,7 +18,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[(Id::NagleDelayedAck, "the ACKs came immediately; {delayed}")],
     overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
     fix: &[
-        ("{sender}", "set TCP_NODELAY on the connection"),
+        ("{sender}", "set {TCP_NODELAY} on the connection"),
         ("{sender}", "or write head and body in one call"),
     ],
 };

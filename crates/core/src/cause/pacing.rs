@@ -35,7 +35,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{from}",
-            "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and \
+            "look for {SO_MAX_PACING_RATE} (systemd, HAProxy, nginx modules, video servers) and \
              raise it",
         ),
         (

@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)",
+            "raise the limit, or let bursts pass immediately: `{limit_req} … burst=N nodelay` (nginx)",
         ),
         (
             "client",

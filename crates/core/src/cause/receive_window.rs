@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{to}",
-            "do not set SO_RCVBUF: setting it disables the kernel's autotuning of the window",
+            "do not set {SO_RCVBUF}: setting it disables the kernel's autotuning of the window",
         ),
         (
             "{to}",

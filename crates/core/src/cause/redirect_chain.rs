@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "redirect once, to the final location: `return 301 https://…/final/` (nginx)",
+            "redirect once, to the final location: `{return} 301 https://…/final/` (nginx)",
         ),
         (
             "server and clients",

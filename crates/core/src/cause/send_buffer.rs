@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{from}",
-            "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): setting it disables the kernel's \
+            "do not set {SO_SNDBUF} (nginx: `listen … sndbuf=`): setting it disables the kernel's \
              autotuning",
         ),
         (

@@ -6,22 +6,23 @@
 //! after ten requests.
 
 mod table;
+mod tunable;
 mod value;
 
 use core::time::Duration;
 
-use super::evidence::fix;
 use super::{Case, Conclusion, Id};
-use crate::claim::Claim;
+use crate::claim::{Advice, Claim};
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, TargetId};
 use crate::observed::flow::Endpoint;
-use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says};
+use crate::report::{Evidence, EvidenceKind, Says};
 pub(super) use table::PASSING;
 pub(super) use table::by_directive;
 pub use table::directives;
 use table::{Row, TABLE};
+pub(super) use tunable::tunable;
 
 /// The figures of the traffic with which settings are compared. Each rule provides the figures that
 /// it has.
@@ -195,18 +196,8 @@ impl Statement<'_> {
         claim.evidence.push(piece);
         if !self.row.change.is_empty() {
             let change = self.row.change.replace("{setting}", &written(self.line));
-            self.put(fix(place, change), claim, at);
-        }
-    }
-
-    /// Adds the change to the claim. It replaces the general change that names the same directive
-    /// or, if there is none, comes before the others.
-    fn put(&self, change: Fix, claim: &mut Claim, at: usize) {
-        let name = name(self.line);
-        let general = claim.fix.iter().position(|fix| names(&fix.change, name));
-        match general.and_then(|at| claim.fix.get_mut(at)) {
-            Some(general) => *general = change,
-            None => claim.fix.insert(at.min(claim.fix.len()), change),
+            let advice = Advice::new(place, change).on_line(self.line);
+            claim.advise(tunable(name(self.line)), advice, at);
         }
     }
 
@@ -224,22 +215,13 @@ impl Statement<'_> {
 
 /// Returns the subject's settings that claims propose to change, each with the cause that it
 /// explains.
-pub(crate) fn accused<'a>(
-    facts: &'a Facts,
-    claims: &[Finding],
-) -> Vec<(&'a ConfigurationLine, Id)> {
+pub(crate) fn accused<'a>(facts: &'a Facts, claims: &[Claim]) -> Vec<(&'a ConfigurationLine, Id)> {
     let lines = facts.configuration.iter();
     let lines = lines.filter(|line| line.target == TargetId::Subject);
     let accused = lines.filter_map(|line| {
-        let (place, written) = (place(line), written(line));
-        let is_named = |claim: &&Finding| {
-            let mut evidence = claim.evidence.iter();
-            let is_evidence = evidence.any(|piece| {
-                piece.kind == EvidenceKind::Configuration && piece.text.contains(&written)
-            });
-            is_evidence && claim.fix.iter().any(|fix| fix.r#where == place)
-        };
-        Some((line, claims.iter().find(is_named)?.cause))
+        let mut claims = claims.iter();
+        let accuser = claims.find(|claim| claim.advice.iter().any(|one| one.is_on_line(line)))?;
+        Some((line, accuser.cause))
     });
     accused.collect()
 }
@@ -312,12 +294,6 @@ fn caveat(line: &ConfigurationLine) -> Option<String> {
 /// Returns true if the directive has a value, set or by default.
 fn is_set(value: &str) -> bool {
     !value.is_empty() && value != "not set"
-}
-
-/// Returns true if `text` contains `directive` as a separate word.
-pub(super) fn names(text: &str, directive: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .any(|word| word == directive)
 }
 
 #[cfg(test)]

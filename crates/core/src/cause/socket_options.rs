@@ -6,16 +6,15 @@
 
 mod listener;
 
-use super::evidence::{fix, human, median};
-use super::settings::names;
+use super::evidence::{human, median};
 use super::{Case, Conclusion, Id};
-use crate::claim::Claim;
+use crate::claim::{Advice, Claim, Tunable};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::Use;
 use crate::observed::syscall::SocketOption;
 use crate::observed::tcp::TCP_RTO_MIN;
-use crate::report::{Evidence, EvidenceKind, Fix, Says, counted};
+use crate::report::{Evidence, EvidenceKind, Says, counted};
 
 /// Minimum share of the connections for a statement about all of them.
 const MOST: f64 = 0.9;
@@ -31,16 +30,16 @@ struct Statement {
     shows_mechanism: bool,
     /// Number of connections or listeners.
     count: u64,
-    advice: Advice,
+    revision: Revision,
 }
 
 /// The effect of a statement on the claim's general advice.
-enum Advice {
+enum Revision {
     Keep,
-    /// Removes the advice that names this option: the calls show that it would change nothing.
-    Drop(&'static str),
-    /// Replaces the advice that names the option.
-    Replace(&'static str, String, String),
+    /// Removes the advice on the option: the calls show that it would change nothing.
+    Drop(SocketOption),
+    /// Replaces the advice on the same.
+    Replace(Tunable, Advice),
 }
 
 /// Adds what the traced calls say on a claim.
@@ -162,9 +161,9 @@ fn late(of: &Use, head: &str) -> Statement {
         of.late,
         median(&of.after),
     );
-    let change = "set TCP_NODELAY before the first write to each connection".to_owned();
-    let advice = Advice::Replace("TCP_NODELAY", of.program.to_string(), change);
-    Statement::fitting(text, of.connections, advice)
+    let change = "set TCP_NODELAY before the first write to each connection";
+    let revision = replace(SocketOption::NoDelay, of, change);
+    Statement::fitting(text, of.connections, revision)
 }
 
 fn never(of: &Use, head: &str) -> Statement {
@@ -179,7 +178,7 @@ fn never(of: &Use, head: &str) -> Statement {
     let text = format!("{head} and set TCP_NODELAY on {set} of them{cleared}");
     Statement {
         shows_mechanism: is_most(of.connections - of.set(), of),
-        ..Statement::fitting(text, of.connections, Advice::Keep)
+        ..Statement::fitting(text, of.connections, Revision::Keep)
     }
 }
 
@@ -192,14 +191,14 @@ fn cork(of: &Use) -> Statement {
             "{program} accepted {all} and set TCP_CORK on none of them: MSG_MORE or SPLICE_F_MORE \
              holds the data"
         );
-        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
+        return Statement::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
     }
     if left * 2 < of.set() && longest < TCP_RTO_MIN {
         let text = format!(
             "{program} removes TCP_CORK after {} at most: MSG_MORE or SPLICE_F_MORE holds the data",
             human(longest),
         );
-        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
+        return Statement::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
     }
     let until = match left {
         0 => format!("removed it {} later at the latest", human(longest)),
@@ -207,11 +206,11 @@ fn cork(of: &Use) -> Statement {
         left => format!("never removed it on {left}"),
     };
     let text = format!("{program} set TCP_CORK on {} and {until}", with_it(of));
-    let change = "remove TCP_CORK as soon as the response is complete".to_owned();
-    let advice = Advice::Replace("TCP_CORK", program.to_string(), change);
+    let change = "remove TCP_CORK as soon as the response is complete";
+    let revision = replace(SocketOption::Cork, of, change);
     Statement {
         shows_mechanism: is_most(of.set(), of),
-        ..Statement::fitting(text, of.connections, advice)
+        ..Statement::fitting(text, of.connections, revision)
     }
 }
 
@@ -221,7 +220,7 @@ fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
     let (program, all, name) = (&of.program, connections(of), option.name());
     if of.set() == 0 {
         let text = format!("{program} set {name} on none of {all}: the kernel tunes the size");
-        return Statement::fitting(text, of.connections, Advice::Drop(name));
+        return Statement::fitting(text, of.connections, Revision::Drop(*option));
     }
     let text = match of.value {
         Some(size) => format!(
@@ -235,10 +234,10 @@ fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
         ),
     };
     let change = format!("do not set {name}: the kernel then tunes the size");
-    let advice = Advice::Replace(name, program.to_string(), change);
+    let revision = replace(*option, of, change);
     Statement {
         shows_mechanism: is_all && is_most(of.set(), of),
-        ..Statement::fitting(text, of.connections, advice)
+        ..Statement::fitting(text, of.connections, revision)
     }
 }
 
@@ -249,11 +248,11 @@ fn pacing(of: &Use) -> Option<Statement> {
         "{program} set SO_MAX_PACING_RATE to {rate} bytes per second on {}",
         with_it(of),
     );
-    let change = "raise or remove SO_MAX_PACING_RATE".to_owned();
-    let advice = Advice::Replace("SO_MAX_PACING_RATE", program.to_string(), change);
+    let change = "raise or remove SO_MAX_PACING_RATE";
+    let revision = replace(SocketOption::PacingRate, of, change);
     Some(Statement {
         shows_mechanism: true,
-        ..Statement::fitting(text, of.connections, advice)
+        ..Statement::fitting(text, of.connections, revision)
     })
 }
 
@@ -264,20 +263,26 @@ fn linger(of: &Use) -> Option<Statement> {
          discards unsent data",
         with_it(of),
     );
-    let change = "do not set SO_LINGER with a timeout of 0".to_owned();
-    let advice = Advice::Replace("SO_LINGER", program.to_string(), change);
-    is_most(of.set(), of).then(|| Statement::fitting(text, of.connections, advice))
+    let change = "do not set SO_LINGER with a timeout of 0";
+    let revision = replace(SocketOption::Linger, of, change);
+    is_most(of.set(), of).then(|| Statement::fitting(text, of.connections, revision))
+}
+
+/// Returns the revision of the advice on an option that the program sets.
+fn replace(option: SocketOption, of: &Use, change: impl Into<String>) -> Revision {
+    let advice = Advice::new(of.program.to_string(), change);
+    Revision::Replace(Tunable::Option(option), advice)
 }
 
 impl Statement {
     /// Returns a statement on a circumstance that fits.
-    fn fitting(text: String, count: u64, advice: Advice) -> Self {
+    fn fitting(text: String, count: u64, revision: Revision) -> Self {
         Self {
             text,
             says: Says::Supports,
             shows_mechanism: false,
             count,
-            advice,
+            revision,
         }
     }
 
@@ -285,7 +290,7 @@ impl Statement {
     fn against(text: String, count: u64) -> Self {
         Self {
             says: Says::Contradicts,
-            ..Self::fitting(text, count, Advice::Keep)
+            ..Self::fitting(text, count, Revision::Keep)
         }
     }
 
@@ -297,7 +302,7 @@ impl Statement {
             Evidence::circumstance(kind, self.text)
         };
         claim.evidence.push(piece.count(self.count));
-        self.advice.apply(claim);
+        self.revision.apply(claim);
     }
 
     /// Removes the claim's certainty.
@@ -307,7 +312,7 @@ impl Statement {
     }
 }
 
-impl Advice {
+impl Revision {
     fn apply(self, claim: &mut Claim) {
         // The line of a configuration file is better advice than the call that follows from it.
         let is_configured = claim
@@ -317,20 +322,13 @@ impl Advice {
         match self {
             Self::Keep => {}
             Self::Drop(option) => {
-                let is_other = |fix: &Fix| !names(&fix.change, option);
-                if claim.fix.iter().any(is_other) {
-                    claim.fix.retain(is_other);
+                let is_other = |advice: &Advice| !advice.turns(Tunable::Option(option));
+                if claim.advice.iter().any(is_other) {
+                    claim.advice.retain(is_other);
                 }
             }
             Self::Replace(..) if is_configured => {}
-            Self::Replace(option, place, change) => {
-                let change = fix(place, change);
-                let mut general = claim.fix.iter_mut();
-                match general.find(|fix| names(&fix.change, option)) {
-                    Some(general) => *general = change,
-                    None => claim.fix.insert(0, change),
-                }
-            }
+            Self::Replace(tunable, advice) => claim.advise(Some(tunable), advice, 0),
         }
     }
 }

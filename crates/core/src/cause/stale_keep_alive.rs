@@ -46,7 +46,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server or path",
-            "a longer idle timeout (nginx keepalive_timeout; the load balancer's)",
+            "a longer idle timeout (nginx {keepalive_timeout}; the load balancer's)",
         ),
     ],
 };

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "shorter records at a connection's start: ssl_buffer_size 4k (nginx), dynamic record \
+            "shorter records at a connection's start: {ssl_buffer_size} 4k (nginx), dynamic record \
              sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)",
         ),
         (

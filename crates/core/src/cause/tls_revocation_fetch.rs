@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)",
+            "staple the OCSP response: {ssl_stapling} on; ssl_stapling_verify on (nginx)",
         ),
         (
             "server",

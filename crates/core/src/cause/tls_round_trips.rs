@@ -57,7 +57,7 @@ const ASK: Wording = Wording {
 const ALLOW: Wording = Wording {
     fix: &[(
         "server",
-        "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
+        "allow TLS 1.3: {ssl_protocols} TLSv1.2 TLSv1.3 (nginx)",
     )],
     ..Wording::NONE
 };
@@ -66,7 +66,7 @@ const ALLOW: Wording = Wording {
 const RESUME: Wording = Wording {
     fix: &[(
         "server",
-        "let sessions resume: ssl_session_cache shared:SSL:10m, ssl_session_tickets on with keys \
+        "let sessions resume: {ssl_session_cache} shared:SSL:10m, {ssl_session_tickets} on with keys \
          that all its hosts share",
     )],
     ..Wording::NONE
@@ -76,7 +76,7 @@ const RESUME: Wording = Wording {
 const GROUPS: Wording = Wording {
     fix: &[(
         "server",
-        "accept a group for which clients send a key: ssl_ecdh_curve X25519:prime256v1 (nginx)",
+        "accept a group for which clients send a key: {ssl_ecdh_curve} X25519:prime256v1 (nginx)",
     )],
     ..Wording::NONE
 };

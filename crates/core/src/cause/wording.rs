@@ -3,8 +3,9 @@
 use core::fmt::Display;
 
 use super::Id;
-use super::evidence::{fix, percent, ruled_out};
-use crate::claim::Claim;
+use super::evidence::{percent, ruled_out};
+use super::settings::tunable;
+use crate::claim::{Advice, Claim};
 
 /// All texts of a claim except its evidence. `{name}` in a text is replaced by a value of the
 /// rule. `{share}`, `{part}` (the affected share of the exchanges, or "all") and `{service}` are
@@ -14,7 +15,8 @@ pub(super) struct Wording {
     /// The look-alikes, each with the evidence that excludes it.
     pub(super) ruled_out: &'static [(Id, &'static str)],
     pub(super) overturned_by: &'static str,
-    /// The changes to make, each with its place.
+    /// The changes to make, each with its place. The name of a socket option or of a directive in
+    /// braces stays as it is, and says what the change turns.
     pub(super) fix: &'static [(&'static str, &'static str)],
 }
 
@@ -39,10 +41,18 @@ impl Wording {
         }
         claim.text.overturned_by += &filled(self.overturned_by, claim, values);
         for &(place, change) in self.fix {
+            let turned = names(change).filter_map(tunable);
             let place = filled(place, claim, values);
-            claim.fix.push(fix(place, filled(change, claim, values)));
+            let advice = Advice::new(place, filled(change, claim, values));
+            claim.advice.push(advice.turning(turned));
         }
     }
+}
+
+/// Returns the names in braces in `text`.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let pieces = text.split('{').skip(1);
+    pieces.filter_map(|piece| Some(piece.split_once('}')?.0))
 }
 
 /// Returns `text` with all names replaced by their values.
@@ -74,6 +84,7 @@ fn own(claim: &Claim, name: &str, begins_sentence: bool) -> String {
             part => part.to_owned(),
         },
         "service" => claim.service(),
+        _ if tunable(name).is_some() => name.to_owned(),
         // Tests look for such names in all texts.
         _ => format!("{{{name}}}"),
     }
@@ -179,8 +190,11 @@ mod tests {
         );
         assert_eq!(claim.text.overturned_by, "less than 3 ms");
         assert_eq!(
-            claim.fix,
-            [fix("server", "less than 3 ms"), fix("path", "nothing")]
+            claim.advice,
+            [
+                Advice::new("server", "less than 3 ms"),
+                Advice::new("path", "nothing")
+            ]
         );
     }
 

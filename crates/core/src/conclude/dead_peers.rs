@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use super::Observations;
 use super::blank::Blank;
-use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
+use crate::cause::evidence::{self, MATERIAL_SHARE, human, ruled_out};
 use crate::cause::service::{DeadPeers, Service};
-use crate::claim::Claim;
+use crate::claim::{Advice, Claim};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
@@ -79,17 +79,17 @@ fn claim(
         "the silent side had neither closed its window nor ended the connection",
     ));
     claim.text.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
-    claim.fix = vec![
-        fix(
+    claim.advice = vec![
+        Advice::new(
             "path",
             "look for a device that has dropped the connection's state (conntrack and NAT \
              timeouts), or that drops packets of this size",
         ),
-        fix(
+        Advice::new(
             "server",
             "check whether the host, its address and its process were available all the time",
         ),
-        fix(
+        Advice::new(
             "client",
             "limit the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
         ),

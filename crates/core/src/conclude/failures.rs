@@ -1,8 +1,8 @@
 //! Requests that fail, which matter more than the time of others.
 
 use super::Observations;
-use crate::cause::evidence::{self, REPEATS};
-use crate::claim::Claim;
+use crate::cause::evidence::REPEATS;
+use crate::claim::{Advice, Claim};
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::observed::event::{RequestFailure, TargetId};
@@ -127,12 +127,12 @@ fn claim(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
     claim.text.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
     claim.evidence = vec![crate::report::Evidence::mechanism(failed.by, text).count(failed.count)];
     claim.text.overturned_by = "complete responses to the same requests".to_owned();
-    claim.fix = vec![
-        evidence::fix(
+    claim.advice = vec![
+        Advice::new(
             "server",
             "read its error log for the time of these requests",
         ),
-        evidence::fix(
+        Advice::new(
             "client",
             "if it gave up too soon, allow more time (--timeout of lagtrace)",
         ),

@@ -66,6 +66,7 @@ pub(super) fn layers(
     evidence: &Observations,
     ledger: &Ledger,
     findings: &[Finding],
+    accused: &[(&ConfigurationLine, Id)],
     account: &[Account],
     notes: &[Remark],
 ) -> Vec<Layer> {
@@ -95,7 +96,7 @@ pub(super) fn layers(
     let is_known = super::capacity::is_starved(facts) || is_work;
     layers.push(server(ledger, &part(LayerId::Server, &SERVERS), is_known));
     if !evidence.targets.is_empty() {
-        layers.push(configuration(facts, findings));
+        layers.push(configuration(facts, accused));
     }
     suspect(&mut layers, findings);
     for layer in &mut layers {
@@ -703,7 +704,7 @@ fn words(place: &Finding) -> String {
     )
 }
 
-fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
+fn configuration(facts: &Facts, accused: &[(&ConfigurationLine, Id)]) -> Layer {
     let mut lines = facts.configuration.iter();
     let Some(line) = lines.find(|line| line.target == TargetId::Subject) else {
         let line = "no configuration of the server was read".to_owned();
@@ -714,7 +715,6 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
             "needs an nginx, Apache or haproxy on this host whose configuration is readable",
         );
     };
-    let accused = settings::accused(facts, findings);
     let told = |(line, _): &(&ConfigurationLine, Id)| {
         format!(
             "{} {} ({})",

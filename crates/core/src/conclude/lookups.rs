@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Observations;
 use super::blank::Blank;
-use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
-use crate::claim::{Basis, Claim};
+use crate::cause::evidence::{self, MATERIAL_SHARE, human, median};
+use crate::claim::{Advice, Basis, Claim};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
@@ -149,13 +149,13 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
     );
     claim.text.overturned_by =
         "a capture at the resolver in which the first query arrives and is answered late".into();
-    claim.fix = vec![
-        fix(
+    claim.advice = vec![
+        Advice::new(
             "path",
             "find out where packets to UDP port 53 are lost: filter rules, conntrack, the \
              resolver's own drops",
         ),
-        fix(
+        Advice::new(
             "client",
             "list a nameserver that answers first in /etc/resolv.conf; `options timeout:1`",
         ),
@@ -205,7 +205,7 @@ fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
     );
     claim.text.overturned_by =
         "a second lookup of the same name that takes equally long: then the path is slow".into();
-    claim.fix = vec![fix(
+    claim.advice = vec![Advice::new(
         "resolver",
         "make it cache answers for longer, prefetch names in use, or use a nearer upstream",
     )];
@@ -239,7 +239,7 @@ fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> O
         human(typical),
     );
     claim.text.overturned_by = "the same answers within one datagram".into();
-    claim.fix = vec![fix(
+    claim.advice = vec![Advice::new(
         "client",
         "allow larger answers (EDNS, `options edns0`); query fewer records",
     )];

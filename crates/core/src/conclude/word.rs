@@ -2,16 +2,12 @@
 
 use super::witnesses::witnesses;
 use super::{Scene, display_filter, route};
-use crate::claim::Claim;
-use crate::report::Finding;
+use crate::claim::{Advice, Claim};
+use crate::report::{Finding, Fix};
 
-/// Maximum number of findings reported.
-const MAX_FINDINGS: usize = 32;
-
-/// Returns the findings of the first `claims`, in the same order.
+/// Returns the findings of the claims, in the same order.
 pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
     let observations = scene.observations;
-    claims.truncate(MAX_FINDINGS);
     route::support(&mut claims, &observations.facts);
     let worded = |claim: Claim| {
         let witnesses = witnesses(&claim, &scene.observed(claim.at));
@@ -55,12 +51,16 @@ pub(crate) fn finding(claim: Claim) -> Finding {
         title: claim.text.title,
         summary: claim.text.summary,
         overturned_by: claim.text.overturned_by,
-        next: claim.text.next,
+        next: words(claim.text.next),
         evidence,
         ruled_out: claim.ruled_out,
         candidates: claim.candidates,
-        fix: claim.fix,
+        fix: words(claim.advice),
         exemplars: claim.exemplars,
         location: claim.location,
     }
+}
+
+fn words(advice: Vec<Advice>) -> Vec<Fix> {
+    advice.into_iter().map(Advice::into_words).collect()
 }

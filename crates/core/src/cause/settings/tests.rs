@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
+use crate::cause::wording::Wording;
 use crate::cause::{Case, Gathered};
 use crate::claim::{Basis, Claim};
 use crate::conclude::word;
@@ -609,12 +610,26 @@ fn settings_of_another_server_explain_nothing() {
     assert!(of(None).is_empty());
 }
 
-fn claim(cause: Id, fixes: &[&str]) -> Claim {
+/// General advice, as a wording has it.
+pub(in crate::cause) type General = &'static [(&'static str, &'static str)];
+
+/// Returns a strong claim with general advice.
+pub(in crate::cause) fn claim(cause: Id, general: General) -> Claim {
     let mut claim = Claim::blank(cause, Owner::Server, subject());
     claim.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
     claim.basis = Basis::new(100, false);
-    claim.fix = fixes.iter().map(|change| fix("server", *change)).collect();
+    let wording = Wording {
+        fix: general,
+        ..Wording::NONE
+    };
+    wording.tell(&mut claim, &[]);
     claim
+}
+
+/// Returns the place and the change of each advice.
+pub(in crate::cause) fn advised(claim: &Claim) -> Vec<[String; 2]> {
+    let changes = word::finding(claim.clone()).fix.into_iter();
+    changes.map(|fix| [fix.r#where, fix.change]).collect()
 }
 
 fn told(claim: Claim, facts: &Facts, measured: Measured) -> Claim {
@@ -629,27 +644,20 @@ fn told(claim: Claim, facts: &Facts, measured: Measured) -> Claim {
 #[test]
 fn the_line_to_change_takes_the_place_of_the_general_advice() {
     let facts = facts(&[("keepalive_requests", "10")]);
-    let general = ["pool connections", "keepalive_requests above 0 (nginx)"];
+    let general = &[
+        ("server", "pool connections, whatever keepalive_requests is"),
+        ("server", "{keepalive_requests} above 0 (nginx)"),
+    ];
     let claim = told(
-        claim(Id::ConnectionNotReused, &general),
+        claim(Id::ConnectionNotReused, general),
         &facts,
         closed_after(10),
     );
-    let fixes: Vec<(&str, &str)> = claim
-        .fix
-        .iter()
-        .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
-        .collect();
-    assert_eq!(
-        fixes,
-        [
-            ("server", "pool connections"),
-            (
-                "/etc/nginx/conf.d/x.conf:12",
-                "raise `keepalive_requests 10;` to 1000 or more"
-            )
-        ]
-    );
+    let raise = [
+        "/etc/nginx/conf.d/x.conf:12",
+        "raise `keepalive_requests 10;` to 1000 or more",
+    ];
+    assert_eq!(advised(&claim), [["server", general[0].1], raise]);
     let [_, piece] = claim.evidence.as_slice() else {
         panic!("one more piece: {:?}", claim.evidence);
     };
@@ -661,21 +669,69 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
     let place = Some("/etc/nginx/conf.d/x.conf:12".to_owned());
     assert_eq!(*piece, expected.at(place));
     assert_eq!(claim.verdict(), Verdict::Strong);
-    let accused = accused(&facts, &[word::finding(claim)]);
-    assert_eq!(accused[0].1, Id::ConnectionNotReused);
+    let accused = accused(&facts, &[claim]);
+    assert_eq!(
+        accused,
+        [(&facts.configuration[0], Id::ConnectionNotReused)]
+    );
+}
+
+#[test]
+fn each_line_to_change_is_told_and_accused() {
+    let zones = ("limit_req_zone", "$ip zone=one:1m rate=10r/s");
+    let facts = facts(&[("limit_req", "zone=one"), ("limit_req", "zone=two"), zones]);
+    let general = &[("server", "`{limit_req} … burst=N nodelay` (nginx)")];
+    let measured = Measured {
+        request_rate: Some(10.0),
+        ..NONE
+    };
+    let claim = told(claim(Id::RateLimit, general), &facts, measured);
+    let changes = advised(&claim);
+    assert_eq!(changes.len(), 3, "{changes:?}");
+    assert!(changes[2][1].contains("zone=two"), "{changes:?}");
+    assert_eq!(accused(&facts, &[claim]).len(), 3);
+}
+
+#[test]
+fn a_directive_and_the_option_that_it_sets_are_one() {
+    let cases: [(Id, &str, &str, General); 3] = [
+        (
+            Id::NagleRoundTrip,
+            "tcp_nodelay",
+            "off",
+            &[("server", "set {TCP_NODELAY}")],
+        ),
+        (
+            Id::ReceiveWindow,
+            "listen rcvbuf",
+            "8k",
+            &[("server", "do not set {SO_RCVBUF}")],
+        ),
+        (
+            Id::AcceptQueueOverflow,
+            "--backlog",
+            "5",
+            &[("server", "a longer queue: listen({backlog})")],
+        ),
+    ];
+    for (cause, directive, value, general) in cases {
+        let claim = told(claim(cause, general), &facts(&[(directive, value)]), NONE);
+        assert_eq!(claim.advice.len(), 1, "{directive}: {:?}", advised(&claim));
+        assert!(claim.advice[0].is_on_line(&line(directive, value)));
+    }
 }
 
 #[test]
 fn advice_that_names_no_directive_stays_behind_the_line_to_change() {
     let facts = facts(&[("ssl_stapling", "not set"), ("ssl_stapling", "off")]);
     let claim = told(
-        claim(Id::TlsRevocationFetch, &["send the chain"]),
+        claim(Id::TlsRevocationFetch, &[("server", "send the chain")]),
         &facts,
         NONE,
     );
-    let changes: Vec<&str> = claim.fix.iter().map(|fix| fix.change.as_str()).collect();
+    let changes = advised(&claim).into_iter().map(|[_, change]| change);
     assert_eq!(
-        changes,
+        changes.collect::<Vec<_>>(),
         ["ssl_stapling on; ssl_stapling_verify on;", "send the chain"]
     );
 }

@@ -1,15 +1,15 @@
 //! Listeners: the length of the accept queue, TCP_DEFER_ACCEPT and TCP_FASTOPEN.
 
-use super::{Advice, Statement};
+use super::{Revision, Statement};
 use crate::cause::Case;
+use crate::claim::{Advice, Tunable};
 use crate::facts::Listening;
 use crate::observed::event::ListenerSample;
 
 /// The reason for the length of an accept queue, and the change that makes the queue longer.
 struct Limit {
     reason: String,
-    place: String,
-    change: String,
+    advice: Advice,
 }
 
 /// Returns the statement on the length of the accept queue: the program limits it, or
@@ -36,12 +36,12 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
     let because = |limit: &Limit| format!(": {}", limit.reason);
     let because = limit.as_ref().map(because).unwrap_or_default();
     let text = format!("{seen} has room for {room}{because}");
-    let advice = limit.map_or(Advice::Keep, |limit| {
-        Advice::Replace("somaxconn", limit.place, limit.change)
+    let revision = limit.map_or(Revision::Keep, |limit| {
+        Revision::Replace(Tunable::AcceptQueue, limit.advice)
     });
     Some(Statement {
         shows_mechanism: full.is_some(),
-        ..Statement::fitting(text, 1, advice)
+        ..Statement::fitting(text, 1, revision)
     })
 }
 
@@ -98,16 +98,17 @@ fn program(case: &Case<'_>, listening: Option<&Listening>) -> String {
 fn by_kernel(reason: String, change: String) -> Limit {
     Limit {
         reason,
-        place: "server".to_owned(),
-        change,
+        advice: Advice::new("server", change),
     }
 }
 
 fn by_program(reason: String, program: String, room: u32) -> Limit {
     Limit {
         reason,
-        place: program,
-        change: format!("raise the backlog of listen() above {room}"),
+        advice: Advice::new(
+            program,
+            format!("raise the backlog of listen() above {room}"),
+        ),
     }
 }
 
@@ -120,11 +121,11 @@ pub(super) fn deferred(listening: &Listening) -> Option<Statement> {
         return Some(Statement::against(text, 1));
     }
     let text = format!("the listener of {program} had TCP_DEFER_ACCEPT when it accepted");
-    let change = "listen without TCP_DEFER_ACCEPT".to_owned();
-    let advice = Advice::Replace("TCP_DEFER_ACCEPT", program.to_string(), change);
+    let advice = Advice::new(program.to_string(), "listen without TCP_DEFER_ACCEPT");
+    let revision = Revision::Replace(Tunable::DeferAccept, advice);
     Some(Statement {
         shows_mechanism: true,
-        ..Statement::fitting(text, 1, advice)
+        ..Statement::fitting(text, 1, revision)
     })
 }
 
@@ -136,5 +137,5 @@ pub(super) fn fastopen(listening: &Listening) -> Option<Statement> {
          data in SYNs",
         listening.program,
     );
-    (queue > 0).then(|| Statement::fitting(text, 1, Advice::Keep))
+    (queue > 0).then(|| Statement::fitting(text, 1, Revision::Keep))
 }

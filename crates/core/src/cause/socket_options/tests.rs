@@ -1,8 +1,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::settings::tests::{Empty, subject};
-use crate::claim::{Basis, Claim};
+use crate::cause::settings::tests::{Empty, General, advised, claim, subject};
 use crate::facts::Facts;
 use crate::facts::KernelFacts;
 use crate::observed::event::{ListenerSample, TargetId};
@@ -82,25 +81,15 @@ fn listening(queued: u32, limit: u32, somaxconn: u32) -> ListenerSample {
 }
 
 /// Returns a strong claim, with general advice, after the calls were compared with it.
-fn compared(cause: Id, facts: &Facts, affected: u64, fixes: &[&str]) -> Claim {
-    let mut claim = Claim::blank(cause, Owner::Server, subject());
-    claim.basis = Basis::new(100, false);
+fn compared(cause: Id, facts: &Facts, affected: u64, general: General) -> Claim {
+    let mut claim = claim(cause, general);
     claim.affected.exchanges = affected;
-    claim.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
-    claim.fix = fixes.iter().map(|change| fix("server", *change)).collect();
     let empty = Empty::default();
     let case = empty.case(facts, Some(TargetId::Subject));
     match explained(Conclusion::Claim(Box::new(claim)), &case) {
         Conclusion::Claim(claim) => *claim,
         other => panic!("the finding stays: {other:?}"),
     }
-}
-
-fn changes(claim: &Claim) -> Vec<(&str, &str)> {
-    let fixes = claim.fix.iter();
-    fixes
-        .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
-        .collect()
 }
 
 #[test]
@@ -124,11 +113,11 @@ fn an_option_that_was_set_late_explains_only_the_first_requests() {
         Id::NagleDelayedAck,
         &late,
         ALL,
-        &["set TCP_NODELAY on each"],
+        &[("server", "set {TCP_NODELAY} on each")],
     );
     assert_eq!(first.verdict(), Verdict::Strong);
     let change = "set TCP_NODELAY before the first write to each connection";
-    assert_eq!(changes(&first), [("nginx[12]", change)]);
+    assert_eq!(advised(&first), [["nginx[12]", change]]);
     let all = compared(Id::NagleDelayedAck, &late, ALL * 9, &[]);
     assert_eq!(all.verdict(), Verdict::Possible);
 }
@@ -136,20 +125,30 @@ fn an_option_that_was_set_late_explains_only_the_first_requests() {
 #[test]
 fn an_option_that_nobody_set_is_part_of_the_mechanism_and_advice_on_it_goes() {
     let none = facts(Accepted::default(), &[]);
-    let claim = compared(Id::NagleDelayedAck, &none, 9, &["set TCP_NODELAY"]);
+    let claim = compared(
+        Id::NagleDelayedAck,
+        &none,
+        9,
+        &[("server", "set {TCP_NODELAY}")],
+    );
     assert_eq!(claim.verdict(), Verdict::Proven);
     assert!(claim.evidence[1].text.contains("on none of them"));
-    assert_eq!(claim.fix.len(), 1);
+    assert_eq!(claim.advice.len(), 1);
     let tuned = compared(
         Id::SendBuffer,
         &none,
         9,
-        &["do not set SO_SNDBUF", "tcp_wmem"],
+        &[("server", "do not set {SO_SNDBUF}"), ("server", "tcp_wmem")],
     );
     assert_eq!(tuned.verdict(), Verdict::Strong);
-    assert_eq!(changes(&tuned), [("server", "tcp_wmem")]);
-    let only = compared(Id::SendBuffer, &none, 9, &["do not set SO_SNDBUF"]);
-    assert_eq!(only.fix.len(), 1, "some advice stays");
+    assert_eq!(advised(&tuned), [["server", "tcp_wmem"]]);
+    let only = compared(
+        Id::SendBuffer,
+        &none,
+        9,
+        &[("server", "do not set {SO_SNDBUF}")],
+    );
+    assert_eq!(only.advice.len(), 1, "some advice stays");
     let paced = compared(Id::Pacing, &none, 9, &[]);
     assert_eq!(paced.evidence.len(), 1, "nothing to say");
 }
@@ -172,7 +171,7 @@ fn who_set_an_option_is_named_with_its_value() {
         let claim = compared(cause, &set, 9, &[]);
         let told = &claim.evidence[1].text;
         assert!(told.contains("nginx[12]") && told.contains(text), "{told}");
-        assert_eq!(changes(&claim)[0].0, "nginx[12]");
+        assert_eq!(advised(&claim)[0][0], "nginx[12]");
     }
     // A timeout of five seconds resets nothing, and the largest rate is no limit.
     for (cause, option, words) in [
@@ -189,22 +188,22 @@ fn a_line_of_the_configuration_is_better_advice_than_the_call() {
     let set = facts(Accepted::default(), &[(1, 7, &[8192], 0)]);
     let empty = Empty::default();
     let mut claim = Claim::blank(Id::SendBuffer, Owner::Server, subject());
-    claim.fix = vec![fix("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
+    claim.advice = vec![Advice::new("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
     let piece = Evidence::circumstance(EvidenceKind::Configuration, "nginx has sndbuf");
     claim.evidence = vec![piece];
     let case = empty.case(&set, Some(TargetId::Subject));
     let Conclusion::Claim(claim) = explained(Conclusion::Claim(Box::new(claim)), &case) else {
         panic!("the finding stays");
     };
-    assert_eq!(changes(&claim)[0].0, "/etc/nginx/nginx.conf:9");
+    assert_eq!(advised(&claim)[0][0], "/etc/nginx/nginx.conf:9");
     assert_eq!(claim.evidence.len(), 2);
 }
 
 #[test]
 fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     let of = |facts: &Facts| {
-        let general = ["a longer queue, and net.core.somaxconn"];
-        compared(Id::AcceptQueueOverflow, facts, 9, &general)
+        let general = &[("server", "a longer queue: listen({backlog})")];
+        compared(Id::AcceptQueueOverflow, facts, 9, general)
     };
     let sampled = |sample| Facts {
         kernel: KernelFacts {
@@ -217,16 +216,12 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     assert_eq!(short.verdict(), Verdict::Proven);
     assert!(short.evidence[1].text.contains("somaxconn allows 4096"));
     assert_eq!(
-        changes(&short),
-        [("the program", "raise the backlog of listen() above 5")]
+        advised(&short),
+        [["the program", "raise the backlog of listen() above 5"]]
     );
     let cut = of(&sampled(listening(0, 128, 128)));
     assert_eq!(cut.verdict(), Verdict::Strong, "it was not seen full");
-    assert!(
-        changes(&cut)[0]
-            .1
-            .starts_with("raise net.core.somaxconn above 128")
-    );
+    assert!(advised(&cut)[0][1].starts_with("raise net.core.somaxconn above 128"));
     let mut listened = sampled(listening(0, 128, 128));
     let mut listen = call(9, Request::Listen(511), 0);
     listen.after = Some(128);
@@ -235,8 +230,8 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     let text = &named.evidence[1].text;
     assert!(text.contains("nginx[12] asked listen() for 511"), "{text}");
     assert_eq!(
-        changes(&named),
-        [("server", "raise net.core.somaxconn above 128")]
+        advised(&named),
+        [["server", "raise net.core.somaxconn above 128"]]
     );
     assert_eq!(of(&Facts::default()).evidence.len(), 1, "nothing is known");
 }

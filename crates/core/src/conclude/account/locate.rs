@@ -11,13 +11,11 @@ use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
 use crate::cause::served;
-use crate::claim::Claim;
+use crate::claim::{Advice, Claim};
 use crate::conclude::lookups::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
-use crate::report::{
-    Affected, Booking, Evidence, EvidenceKind, Fix, Location, Remark, Shape, Verdict,
-};
+use crate::report::{Affected, Booking, Evidence, EvidenceKind, Location, Remark, Shape, Verdict};
 use crate::service::TimePlace;
 
 /// Returns a claim for each place of a service whose unclaimed time matters. `whole` is the time
@@ -123,7 +121,7 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Claim> {
         share: 0.0,
         shape: None,
     });
-    claim.text.next = vec![evidence::fix(
+    claim.text.next = vec![Advice::new(
         "client",
         format!(
             "`dig +stats {}` at each resolver of /etc/resolv.conf, several times",
@@ -313,9 +311,9 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
 }
 
 /// Returns the next measurement that narrows the place or the cause down.
-fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
+fn next(spot: &Spot, case: &Case<'_>) -> Vec<Advice> {
     let (address, port) = (case.endpoint, case.endpoint.port);
-    let command = |place: &str, command: String| evidence::fix(place, command);
+    let command = |place: &str, command: String| Advice::new(place, command);
     match (spot.place, spot.culprit) {
         (Some(TimePlace::Server), _) if served::is_asleep(case) => {
             vec![command("server", served::SLEEPERS.to_owned())]

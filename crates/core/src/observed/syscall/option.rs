@@ -35,6 +35,12 @@ impl SocketOption {
         found.map(|(_, _, option)| option)
     }
 
+    /// Returns the option with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter().map(|(_, _, option)| option);
+        all.find(|option| option.name() == name)
+    }
+
     /// Returns the option's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
