@@ -4,15 +4,18 @@
 //! makes a [`Finding`](crate::report::Finding) of each.
 
 mod advice;
+mod statement;
+
+use std::collections::BTreeSet;
 
 pub(crate) use advice::{Advice, Tunable};
+pub(crate) use statement::Statement;
 
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{
-    Affected, Candidate, Evidence, EvidenceKind, Exemplar, Location, Prediction, RuledOut, Unit,
-    Verdict,
+    Affected, Candidate, EvidenceKind, Exemplar, Location, Prediction, RuledOut, Unit, Verdict,
 };
 use crate::service::tally::Cost;
 
@@ -33,11 +36,7 @@ pub(crate) struct Claim {
     pub(crate) affected: Affected,
     pub(crate) unit: Unit,
     pub(crate) basis: Basis,
-    /// The claim's own evidence, on which it is judged.
-    pub(crate) evidence: Vec<Evidence>,
-    /// Evidence on which the claim is not judged: that of claims that were merged into it, and what
-    /// shows only the place.
-    pub(crate) inherited: Vec<Evidence>,
+    pub(crate) evidence: Vec<Statement>,
     pub(crate) ruled_out: Vec<RuledOut>,
     pub(crate) candidates: Vec<Candidate>,
     /// The changes to make, best first.
@@ -110,8 +109,6 @@ pub(crate) struct Basis {
     /// True if a cause that looks alike is not ruled out.
     has_look_alike: bool,
     ceiling: Option<Ceiling>,
-    /// The kinds of evidence that contradict the claim.
-    pub(crate) against: Vec<EvidenceKind>,
     /// The verdict on a claim of the same cause that was merged into this one.
     other: Verdict,
 }
@@ -173,7 +170,6 @@ impl Claim {
             unit: Unit::default(),
             basis: Basis::default(),
             evidence: Vec::new(),
-            inherited: Vec::new(),
             ruled_out: Vec::new(),
             candidates: Vec::new(),
             advice: Vec::new(),
@@ -215,13 +211,13 @@ impl Claim {
     /// mechanism. *Strong*: one kind of evidence, repeated, if all look-alikes are ruled out.
     /// *Possible*: all other cases, and whatever is contradicted.
     pub(crate) fn verdict_on_place(&self) -> Verdict {
-        let basis = &self.basis;
-        let own = if basis.ceiling.is_some() || !basis.against.is_empty() {
+        let is_contradicted = self.own_evidence().any(Statement::is_against);
+        let own = if self.basis.ceiling.is_some() || is_contradicted {
             Verdict::Possible
         } else {
-            shown(&self.evidence, basis)
+            self.shown()
         };
-        own.max(basis.other)
+        own.max(self.basis.other)
     }
 
     /// Merges another claim on the same cause of the same service, found among other data. The
@@ -231,7 +227,7 @@ impl Claim {
             core::mem::swap(self, &mut other);
         }
         self.basis.other = self.basis.other.max(other.verdict_on_place());
-        self.inherit(&mut other);
+        self.inherit(other);
     }
 
     /// Puts advice in the place of the general advice on the same tunable or, if there is none, at
@@ -244,33 +240,30 @@ impl Claim {
         }
     }
 
-    /// Takes over the evidence of a claim that is merged into this one.
-    pub(crate) fn inherit(&mut self, other: &mut Self) {
-        self.inherited.append(&mut other.evidence);
-        self.inherited.append(&mut other.inherited);
+    /// Takes over the evidence for a claim that is merged into this one.
+    pub(crate) fn inherit(&mut self, other: Self) {
+        let other = other.evidence.into_iter();
+        let supporting = other.filter(|statement| !statement.is_against());
+        self.evidence.extend(supporting.map(Statement::inherited));
     }
 
-    /// Returns all evidence: the claim's own, and what it inherited.
-    pub(crate) fn all_evidence(&self) -> impl Iterator<Item = &Evidence> {
-        self.evidence.iter().chain(&self.inherited)
+    /// Returns the evidence on which the claim is judged.
+    pub(crate) fn own_evidence(&self) -> impl Iterator<Item = &Statement> {
+        self.evidence.iter().filter(|statement| statement.is_own())
     }
-}
 
-/// Returns the verdict that the evidence allows.
-fn shown(evidence: &[Evidence], basis: &Basis) -> Verdict {
-    let mut kinds: Vec<EvidenceKind> = evidence
-        .iter()
-        .filter(|item| item.shows_mechanism)
-        .map(|item| item.kind)
-        .collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    if kinds.contains(&EvidenceKind::Intervention) || kinds.len() >= 2 {
-        Verdict::Proven
-    } else if kinds.len() == 1 && basis.repeats >= REPEATS && !basis.has_look_alike {
-        Verdict::Strong
-    } else {
-        Verdict::Possible
+    /// Returns the verdict that the evidence for the claim allows.
+    fn shown(&self) -> Verdict {
+        let showing = self.own_evidence().filter(|one| one.shows_mechanism());
+        let kinds: BTreeSet<EvidenceKind> = showing.map(Statement::kind).collect();
+        let basis = &self.basis;
+        if kinds.contains(&EvidenceKind::Intervention) || kinds.len() >= 2 {
+            Verdict::Proven
+        } else if kinds.len() == 1 && basis.repeats >= REPEATS && !basis.has_look_alike {
+            Verdict::Strong
+        } else {
+            Verdict::Possible
+        }
     }
 }
 
@@ -278,7 +271,7 @@ fn shown(evidence: &[Evidence], basis: &Basis) -> Verdict {
 mod tests {
     use super::*;
 
-    fn claim(evidence: &[Evidence], basis: Basis) -> Claim {
+    fn claim(evidence: &[Statement], basis: Basis) -> Claim {
         let at = Endpoint::new([10, 0, 0, 2].into(), 80);
         Claim {
             evidence: evidence.to_vec(),
@@ -287,21 +280,21 @@ mod tests {
         }
     }
 
-    fn wire() -> Evidence {
-        Evidence::mechanism(EvidenceKind::Wire, "")
+    fn wire() -> Statement {
+        Statement::shows(EvidenceKind::Wire, "")
     }
 
-    fn calls() -> Evidence {
-        Evidence::mechanism(EvidenceKind::ForeignSocket, "")
+    fn calls() -> Statement {
+        Statement::shows(EvidenceKind::ForeignSocket, "")
     }
 
-    fn tried() -> Evidence {
-        Evidence::mechanism(EvidenceKind::Intervention, "")
+    fn tried() -> Statement {
+        Statement::shows(EvidenceKind::Intervention, "")
     }
 
     #[test]
     fn one_kind_of_evidence_never_proves_but_an_intervention_does() {
-        let fits = || Evidence::circumstance(EvidenceKind::Configuration, "");
+        let fits = || Statement::fits(EvidenceKind::Configuration, "");
         let cases = [
             (vec![wire()], 100, false, Verdict::Strong),
             (vec![wire(), wire(), fits()], 100, false, Verdict::Strong),
@@ -319,28 +312,32 @@ mod tests {
 
     #[test]
     fn what_is_contradicted_or_capped_is_possible_whatever_shows_it() {
-        let mut against = Basis::new(100, false);
-        against.against.push(EvidenceKind::Configuration);
-        let mut capped = Basis::new(100, false);
-        capped.cap(Ceiling::Rare);
-        for basis in [against, capped] {
-            let claim = claim(&[wire(), calls(), tried()], basis);
+        let shown = [wire(), calls(), tried()];
+        let mut capped = claim(&shown, Basis::new(100, false));
+        capped.basis.cap(Ceiling::Rare);
+        let mut contradicted = claim(&shown, Basis::new(100, false));
+        let against = Statement::contradicts(EvidenceKind::Configuration, "");
+        contradicted.evidence.push(against);
+        for claim in [&contradicted, &capped] {
             assert_eq!(claim.verdict(), Verdict::Possible, "{claim:?}");
         }
+        // What contradicts a consequence does not contradict its cause.
+        let mut root = claim(&shown, Basis::new(100, false));
+        root.inherit(contradicted);
+        assert_eq!((root.verdict(), root.evidence.len()), (Verdict::Proven, 6));
     }
 
     #[test]
     fn inherited_evidence_proves_nothing() {
         let mut root = claim(&[wire()], Basis::new(100, false));
-        let mut folded = claim(&[calls(), tried()], Basis::new(100, false));
-        root.inherit(&mut folded);
+        root.inherit(claim(&[calls(), tried()], Basis::new(100, false)));
         assert_eq!(root.verdict(), Verdict::Strong);
-        assert_eq!(root.all_evidence().count(), 3);
+        assert_eq!(root.evidence.len(), 3);
     }
 
     #[test]
     fn of_two_claims_on_one_cause_the_dearer_stays_with_the_greater_verdict() {
-        let told = |seen: &[Evidence], cost: u64| {
+        let told = |seen: &[Statement], cost: u64| {
             let mut claim = claim(seen, Basis::new(100, false));
             claim.time.cost_exactly(cost);
             claim
@@ -351,7 +348,7 @@ mod tests {
             one.join(told(&[wire()], strong));
             assert_eq!(one.verdict(), Verdict::Proven, "{costs:?}");
             assert_eq!(one.time.cost.likely, 20);
-            assert_eq!(one.all_evidence().count(), 2);
+            assert_eq!(one.evidence.len(), 2);
         }
         // Neither is proven by what both show together.
         let mut one = told(&[wire()], 10);

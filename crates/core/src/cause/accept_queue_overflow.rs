@@ -3,12 +3,12 @@
 use super::delays::Delays;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, evidence, syn_loss};
-use crate::claim::{Advice, Basis, Claim, Tunable};
+use crate::claim::{Advice, Basis, Claim, Statement, Tunable};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::ListenerSample;
-use crate::report::{Evidence, EvidenceKind, Unit, counted};
+use crate::report::{EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -184,7 +184,7 @@ impl Rule {
                  (TcpExtListenOverflows)",
                 counted(overflows, "time", "times")
             );
-            let full = Evidence::circumstance(EvidenceKind::Counter, text);
+            let full = Statement::fits(EvidenceKind::Counter, text);
             claim.evidence.push(full.count(overflows));
         }
         let repeats = if overflows > 0 {
@@ -208,14 +208,11 @@ impl Rule {
 
 /// Returns the claim on a queue that was seen full while our own probes had to repeat their SYNs. The
 /// statement on its length (`socket_options/listener.rs`) shows the mechanism.
-fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Evidence) -> Claim {
+fn seen_full(case: &Case<'_>, listener: &ListenerSample, probed: Statement) -> Claim {
     let mut claim = evidence::bare_claim(Id::AcceptQueueOverflow, Owner::Server, case);
     claim.unit = Unit::Connections;
-    let repeats = probed.count.unwrap_or_default();
-    claim.evidence.push(Evidence {
-        shows_mechanism: false,
-        ..probed
-    });
+    let repeats = probed.observed().unwrap_or_default();
+    claim.evidence.push(probed.shown_if(false));
     claim.basis = Basis::new(repeats, false);
     tell(&SEEN, &mut claim, Some(listener));
     claim

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::Case;
+use crate::claim::Statement;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, RequestFailure};
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 
 /// Our own probes and load requests to a target, by outcome.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +103,7 @@ impl Attempts {
         &self,
         is_meant: impl Fn(ProbeAnswer) -> bool,
         what: &str,
-    ) -> Vec<Evidence> {
+    ) -> Vec<Statement> {
         let kinds = [
             (&self.raw, EvidenceKind::Wire, "SYNs from a raw socket"),
             (&self.connects, EvidenceKind::OwnSocket, "connect() calls"),
@@ -113,7 +114,7 @@ impl Attempts {
                 let count = sum(answers, &is_meant);
                 let of: u64 = answers.values().sum();
                 let text = format!("{count} of {of} {how} {what}");
-                (count > 0).then(|| Evidence::mechanism(kind, text).count(count))
+                (count > 0).then(|| Statement::shows(kind, text).count(count))
             })
             .collect()
     }
@@ -124,7 +125,7 @@ impl Attempts {
         is_answer: impl Fn(ProbeAnswer) -> bool,
         is_failure: impl Fn(RequestFailure) -> bool,
         what: &str,
-    ) -> Vec<Evidence> {
+    ) -> Vec<Statement> {
         let failed: u64 = self
             .failures
             .iter()
@@ -138,7 +139,7 @@ impl Attempts {
         };
         let text = format!("{count} of our own requests {what}");
         let evidence =
-            (count > 0).then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(count));
+            (count > 0).then(|| Statement::shows(EvidenceKind::OwnSocket, text).count(count));
         evidence.into_iter().collect()
     }
 }
@@ -152,6 +153,6 @@ fn sum(answers: &BTreeMap<ProbeAnswer, u64>, is_meant: impl Fn(ProbeAnswer) -> b
 }
 
 /// Returns the sum of the counts of all evidence.
-pub(crate) fn repeats(evidence: &[Evidence]) -> u64 {
-    evidence.iter().filter_map(|item| item.count).sum()
+pub(crate) fn repeats(evidence: &[Statement]) -> u64 {
+    evidence.iter().filter_map(Statement::observed).sum()
 }

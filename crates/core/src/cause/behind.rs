@@ -14,11 +14,11 @@ use super::calls::{Call, CallKind, Calls};
 use super::evidence::{self, ORDINARY_WORK};
 use super::rhythm::{Rhythm, quantile, sorted};
 use super::{Case, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::protocol::dns;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use tie::Tie;
@@ -209,7 +209,7 @@ impl Told {
         let mut claim = evidence::claim(id, Owner::Server, case, &self.tally);
         claim.exemplars = case.ledger.latency.slowest.exemplars();
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved)
                 .packets(&evidence::answers(&claim.exemplars)),

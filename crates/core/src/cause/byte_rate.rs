@@ -9,11 +9,11 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::{Values, Wording};
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::delivery::{Delivery, Pause};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -125,7 +125,7 @@ impl ByteRate {
             counted(self.pauses.affected, "response", "responses"),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.pauses.affected)
                 .median(&self.pauses.saved),
         );

@@ -8,13 +8,13 @@ use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::attribution::LEAST_TIMEOUT;
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::protocol::greeting::Greeting;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::Merge;
@@ -230,7 +230,7 @@ fn claim(case: &Case<'_>, actions: &Actions) -> Claim {
         human(travel),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(actions.runs.len() as u64)
             .packets(&evidence::answers(&claim.exemplars)),
     );

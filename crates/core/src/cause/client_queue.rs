@@ -14,12 +14,12 @@ use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::Merge;
@@ -225,7 +225,7 @@ fn claim(case: &Case<'_>, queue: &Queue) -> Claim {
     let count = queue.late.len() as u64;
     claim
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
+        .push(Statement::shows(EvidenceKind::Wire, text).count(count));
     claim.basis = Basis::new(count, false);
     WORDING.tell(
         &mut claim,

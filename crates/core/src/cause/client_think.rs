@@ -7,11 +7,11 @@ use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, candidates};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -148,7 +148,7 @@ fn claim(case: &Case<'_>, pauses: &Pauses) -> Claim {
     );
     claim
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
+        .push(Statement::shows(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
     // Only the timing suggests that the requests belong together.
     claim.basis = Basis::new(pauses.lengths.len() as u64, true);
     claim.candidates = candidates::of_client(pauses.ends.clone());

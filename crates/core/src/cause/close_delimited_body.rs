@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::evidence::{self, ORDINARY_WORK, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, count, counted};
+use crate::report::{EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -112,7 +112,7 @@ impl Rule {
             median(&tally.saved),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&evidence::answers(&claim.exemplars)),

@@ -4,9 +4,9 @@ use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -68,7 +68,7 @@ fn claim(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Claim {
         counted(stall.connections as u64, "connection", "connections"),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(stall.requests as u64)
             .packets(&evidence::answers(&claim.exemplars)),
     );

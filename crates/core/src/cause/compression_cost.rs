@@ -11,11 +11,11 @@ use core::time::Duration;
 use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::bounded::Few;
@@ -171,7 +171,7 @@ impl Rule {
             ),
         };
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );

@@ -8,12 +8,12 @@ use super::evidence::{self, human};
 use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, Remark, counted};
+use crate::report::{Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::Moment;
 use crate::stats::Merge;
@@ -399,7 +399,7 @@ impl Rule {
             self.who_asked(case),
         );
         claim.evidence.push(
-            Evidence::mechanism(case.timed_by(), text)
+            Statement::shows(case.timed_by(), text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );

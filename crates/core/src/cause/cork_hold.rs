@@ -10,13 +10,13 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -208,7 +208,7 @@ impl Rule {
             median(&self.timers),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );

@@ -7,8 +7,8 @@ use super::evidence::human;
 use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Claim;
-use crate::report::{Evidence, EvidenceKind};
+use crate::claim::{Claim, Statement};
+use crate::report::EvidenceKind;
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -71,7 +71,7 @@ fn told(mut claim: Claim, stolen: Option<Duration>) -> Claim {
         );
         claim
             .evidence
-            .push(Evidence::circumstance(EvidenceKind::Counter, text));
+            .push(Statement::fits(EvidenceKind::Counter, text));
     }
     let wording = match stolen {
         Some(_) => &STOLEN,

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Conclusion, Id};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Affected, Evidence, EvidenceKind, Unit};
+use crate::report::{Affected, EvidenceKind, Unit};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -101,8 +101,8 @@ impl Delays {
     }
 
     /// Returns evidence from packets, with the number of delays as its count.
-    pub(crate) fn evidence(&self, text: String) -> Evidence {
-        Evidence::mechanism(EvidenceKind::Wire, text)
+    pub(crate) fn evidence(&self, text: String) -> Statement {
+        Statement::shows(EvidenceKind::Wire, text)
             .count(self.count())
             .median(&self.lost)
             .packets(&self.packets)

@@ -10,11 +10,11 @@ use super::thinking::{ThinkTime, with_the_server};
 use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
-use crate::claim::{Basis, Ceiling, Claim};
+use crate::claim::{Basis, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::observed::time::nanos;
-use crate::report::{Candidate, Evidence, EvidenceKind, counted};
+use crate::report::{Candidate, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -115,9 +115,10 @@ fn allowing_for_processors(case: &Case<'_>, mut claim: Claim) -> Option<Claim> {
     let each = claim.time.cost.likely / claim.affected.exchanges.max(1);
     claim.basis.cap(Ceiling::LacksProcessors);
     // It shows where the time passed, and not that the upstream needs it.
-    for piece in &mut claim.evidence {
-        piece.shows_mechanism = false;
-    }
+    let evidence = claim.evidence.into_iter();
+    claim.evidence = evidence
+        .map(|statement| statement.shown_if(false))
+        .collect();
     (each >= nanos(SHORT)).then_some(claim)
 }
 
@@ -156,7 +157,7 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
             line.program
         );
         let kind = EvidenceKind::OwnSocket;
-        claim.evidence.push(Evidence::circumstance(kind, text));
+        claim.evidence.push(Statement::fits(kind, text));
     }
     claim.evidence.extend(served::shown(case));
     // The time includes the setup of upstream connections, which cannot be separated.
@@ -214,7 +215,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
         human(upstream.median(|pair| pair.front.think())),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),

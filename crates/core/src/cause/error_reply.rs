@@ -6,12 +6,12 @@ use super::evidence;
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, ReplyError};
 use crate::observed::packet::PacketNumber;
 use crate::protocol::reply_error::Trouble;
-use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
+use crate::report::{Affected, EvidenceKind, count, counted};
 use crate::service::Counts;
 use crate::stats::Merge;
 
@@ -163,7 +163,7 @@ impl super::Rule for Rule {
             counted(all, "request", "requests")
         );
         claim.evidence = vec![
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(failed)
                 .packets(&self.packets),
         ];

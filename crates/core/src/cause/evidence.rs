@@ -1,4 +1,4 @@
-//! Construction of claims: evidence, materiality and verdict.
+//! Construction of claims, their materiality, and what their removal would save.
 
 use core::time::Duration;
 
@@ -9,9 +9,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::observed::time::nanos;
 pub(crate) use crate::report::share as percent;
-use crate::report::{
-    Affected, Evidence, EvidenceKind, Exemplar, Figures, PredictedLatency, Prediction, RuledOut,
-};
+use crate::report::{Affected, Exemplar, Figures, PredictedLatency, Prediction, RuledOut};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::curve::curve_between;
 use crate::stats::histogram::Distribution;
@@ -235,58 +233,6 @@ impl Transit {
             within,
             outside: least - within,
         }
-    }
-}
-
-impl Evidence {
-    /// Returns evidence that shows the mechanism of the cause itself.
-    pub(crate) fn mechanism(kind: EvidenceKind, text: impl Into<String>) -> Self {
-        Self {
-            shows_mechanism: true,
-            ..Self::circumstance(kind, text)
-        }
-    }
-
-    /// Returns evidence of a circumstance that fits the cause.
-    pub(crate) fn circumstance(kind: EvidenceKind, text: impl Into<String>) -> Self {
-        Self {
-            kind,
-            shows_mechanism: false,
-            text: text.into(),
-            count: None,
-            median_ns: None,
-            packets: Vec::new(),
-            display_filter: None,
-            location: None,
-        }
-    }
-
-    pub(crate) fn count(mut self, count: u64) -> Self {
-        self.count = Some(count);
-        self
-    }
-
-    pub(crate) fn median(mut self, of: &Distribution) -> Self {
-        self.median_ns = of.quantile(0.5).map(nanos);
-        self
-    }
-
-    pub(crate) fn packets(mut self, packets: &[u64]) -> Self {
-        self.packets = packets
-            .iter()
-            .copied()
-            .filter(|&number| number > 0)
-            .collect();
-        if !self.packets.is_empty() {
-            let list: Vec<String> = self.packets.iter().map(u64::to_string).collect();
-            self.display_filter = Some(format!("frame.number in {{{}}}", list.join(", ")));
-        }
-        self
-    }
-
-    pub(crate) fn at(mut self, location: Option<String>) -> Self {
-        self.location = location;
-        self
     }
 }
 

@@ -7,12 +7,12 @@ use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
 use super::first_packets::FirstPackets;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Ceiling, Claim};
+use crate::claim::{Basis, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::observed::packet::PacketNumber;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -105,7 +105,7 @@ impl Failures {
     }
 
     /// Returns the evidence from the failed requests; empty if there are too few.
-    fn seen(&self, case: &Case<'_>, kind: &FailureKind, failed: u64) -> Vec<Evidence> {
+    fn seen(&self, case: &Case<'_>, kind: &FailureKind, failed: u64) -> Vec<Statement> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;
@@ -123,7 +123,7 @@ impl Failures {
             EvidenceKind::Wire
         };
         vec![
-            Evidence::mechanism(by, text)
+            Statement::shows(by, text)
                 .count(failed)
                 .median(&self.tally.saved)
                 .packets(&self.packets),
@@ -132,7 +132,7 @@ impl Failures {
 }
 
 /// Returns the evidence from our own requests; empty if any of them did better.
-fn probed(case: &Case<'_>, kind: &FailureKind) -> Vec<Evidence> {
+fn probed(case: &Case<'_>, kind: &FailureKind) -> Vec<Statement> {
     let attempts = Attempts::of(case).unwrap_or_default();
     if (kind.is_refuted)(&attempts) {
         return Vec::new();

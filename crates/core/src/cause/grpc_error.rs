@@ -5,11 +5,11 @@ use core::cmp::Reverse;
 use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::protocol::http2::status_name;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::stats::Merge;
 
 /// The server failed.
@@ -91,7 +91,7 @@ impl super::Rule for Rule {
         );
         claim
             .evidence
-            .push(Evidence::mechanism(EvidenceKind::Wire, text).count(failures));
+            .push(Statement::shows(EvidenceKind::Wire, text).count(failures));
         claim.basis = Basis::new(failures, false);
         let wording = if is_fault { &FAILS } else { &REJECTS };
         wording.tell(&mut claim, &[("statuses", &statuses)]);

@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -76,7 +76,7 @@ fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
         median(&tally.saved),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),

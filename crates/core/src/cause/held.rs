@@ -9,9 +9,10 @@ use super::Case;
 use super::evidence;
 use super::features::Features;
 use super::served;
+use crate::claim::Statement;
 use crate::exchange::HoldPackets;
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -240,7 +241,7 @@ impl HeldSegments {
     }
 
     /// Returns the evidence from packets.
-    pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Evidence {
+    pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Statement {
         let seen = self.delayed - self.unseen;
         let text = format!(
             "{} the {sender} sent a small segment, the {receiver} acknowledged it only after {} \
@@ -253,9 +254,9 @@ impl HeldSegments {
         // If most holds are visible only in the kernel, the packets alone show pauses of the
         // program.
         let evidence = if self.timed * 2 > self.released {
-            Evidence::circumstance(EvidenceKind::Wire, text)
+            Statement::fits(EvidenceKind::Wire, text)
         } else {
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
         };
         evidence
             .count(seen)
@@ -271,7 +272,7 @@ impl HeldSegments {
 
 /// Returns the evidence of the server's kernel on the bytes that it held back; `None` if it was not
 /// watched.
-pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
+pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Statement> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     if turns.holds == 0 {
         return None;
@@ -287,9 +288,9 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
         turns.holds,
     );
     let evidence = if turns.after_arrival * 2 > turns.holds {
-        Evidence::mechanism(EvidenceKind::KernelTrace, text)
+        Statement::shows(EvidenceKind::KernelTrace, text)
     } else {
-        Evidence::circumstance(EvidenceKind::KernelTrace, text)
+        Statement::fits(EvidenceKind::KernelTrace, text)
     };
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }

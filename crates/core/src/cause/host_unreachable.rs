@@ -6,12 +6,12 @@ use super::firewall_drop::is_prohibited;
 use super::refusals::Refusals;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::icmp_errors::Word;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -119,7 +119,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
     };
     let text = format!("{}: {said}", counted(word.count, "time", "times"));
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(word.count)
             .packets(&word.packets),
     );

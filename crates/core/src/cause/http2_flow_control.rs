@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -156,7 +156,7 @@ impl Rule {
             median(&self.tally.saved),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.stalls)
                 .median(&self.tally.saved)
                 .packets(

@@ -8,12 +8,12 @@ use super::evidence::{self, REPEATS};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side, StreamEnd};
 use crate::observed::packet::PacketNumber;
 use crate::protocol::http2::error_name;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -136,7 +136,7 @@ impl Rule {
             counted(case.ledger.uncut(), "request", "requests"),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .packets(&self.packets),
         );

@@ -11,12 +11,12 @@ use super::evidence::{self, REPEATS, human, median};
 use super::settings::{self, Measured};
 use super::wording::{Values, Wording, part};
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::status::StatusMeaning;
-use crate::report::{Affected, Evidence, EvidenceKind, Remark, count, counted};
+use crate::report::{Affected, EvidenceKind, Remark, count, counted};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
@@ -209,7 +209,7 @@ impl Rule {
     }
 
     /// Returns evidence of the errors' latency, apart from the latency of the other requests.
-    fn apart(&self, case: &Case<'_>) -> Option<Evidence> {
+    fn apart(&self, case: &Case<'_>) -> Option<Statement> {
         let mut others = case.ledger.latency.all.clone();
         others.subtract(&self.took);
         if self.took.is_empty() || others.is_empty() {
@@ -220,7 +220,7 @@ impl Rule {
             median(&self.took),
             median(&others),
         );
-        Some(Evidence::circumstance(case.timed_by(), text))
+        Some(Statement::fits(case.timed_by(), text))
     }
 
     /// Returns true if the server's configuration has it answer with this error.
@@ -269,7 +269,7 @@ fn is_frequent(errors: &Statuses, all: &Statuses) -> bool {
     errors > 0 && errors as f64 >= all as f64 * evidence::FAILING_SHARE
 }
 
-fn of_packets(errors: &Statuses, seen: &Statuses) -> Evidence {
+fn of_packets(errors: &Statuses, seen: &Statuses) -> Statement {
     let met = match seen.errors() - errors.errors() {
         0 => String::new(),
         met => format!(
@@ -283,12 +283,12 @@ fn of_packets(errors: &Statuses, seen: &Statuses) -> Evidence {
         counted(seen.all(), "response", "responses"),
         errors.list_of_errors(),
     );
-    Evidence::mechanism(EvidenceKind::Wire, text).count(errors.errors())
+    Statement::shows(EvidenceKind::Wire, text).count(errors.errors())
 }
 
-fn of_own(own: &Statuses) -> Evidence {
+fn of_own(own: &Statuses) -> Statement {
     let text = format!("our own requests were answered by {}", own.list());
-    Evidence::mechanism(EvidenceKind::OwnSocket, text).count(own.errors())
+    Statement::shows(EvidenceKind::OwnSocket, text).count(own.errors())
 }
 
 /// Returns the rate of the answers of our own load that were no errors, if some were.
@@ -304,7 +304,7 @@ fn good_rate(case: &Case<'_>) -> Option<f64> {
 
 /// Returns evidence that the host on which both we and the gateway run failed to connect about as
 /// often as the gateway answered that nothing valid came from behind it.
-fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Evidence> {
+fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Statement> {
     let behind = errors.errors_that(|meaning| meaning == StatusMeaning::BadGateway);
     let failed = case.facts.targets_counter(ATTEMPT_FAILS)?;
     let text = format!(
@@ -312,7 +312,7 @@ fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Evidence> {
         counted(failed, "connection attempt", "connection attempts")
     );
     let is_told = behind > 0 && failed >= REPEATS;
-    is_told.then(|| Evidence::circumstance(EvidenceKind::Counter, text).count(failed))
+    is_told.then(|| Statement::fits(EvidenceKind::Counter, text).count(failed))
 }
 
 fn redirects(own: &Statuses) -> Remark {

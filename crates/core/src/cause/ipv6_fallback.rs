@@ -7,7 +7,7 @@ use super::delays::Delays;
 use super::evidence;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::Hosts;
@@ -15,7 +15,7 @@ use crate::observed::event::{OtherAddress, ProbeAnswer};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::preconnect::Elsewhere;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -176,7 +176,7 @@ fn probed(case: &Case<'_>) -> Option<Claim> {
         other.endpoint,
         evidence::human(other.waited),
     );
-    let evidence = Evidence::mechanism(EvidenceKind::OwnSocket, text).count(attempts);
+    let evidence = Statement::shows(EvidenceKind::OwnSocket, text).count(attempts);
     claim.evidence.push(evidence);
     claim.basis = Basis::new(attempts, false);
     PROBED.tell(&mut claim, &[("silent", &other.endpoint.addr)]);

@@ -7,14 +7,14 @@ use core::time::Duration;
 use super::evidence::{self, human, percent};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, count, counted};
+use crate::report::{EvidenceKind, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -485,7 +485,7 @@ fn claim<K: LimitRule>(
     let (seen, wording) = words.unwrap_or_else(|| K::words(worst));
     let seen = filled(seen, &claim, &values);
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, seen)
+        Statement::shows(EvidenceKind::Wire, seen)
             .count(messages.stops)
             .median(&messages.tally.saved)
             .packets(&worst.packets.numbers()),

@@ -11,11 +11,11 @@ use super::lost_requests::LostRequests;
 use super::trips::whole_outside;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::observed::flow::Endpoint;
-use crate::report::{Candidate, Evidence, EvidenceKind, Unit, count, counted};
+use crate::report::{Candidate, EvidenceKind, Unit, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -258,7 +258,7 @@ impl Losses {
     }
 
     /// Returns the evidence of the requests that were lost before the capture point.
-    fn before(&self) -> Option<Evidence> {
+    fn before(&self) -> Option<Statement> {
         let count = self.requests.count();
         let text = format!(
             "{} arrived late by a retransmission timeout, after a gap in the client's IP \
@@ -266,12 +266,12 @@ impl Losses {
              path to the server",
             counted(count, "request", "requests"),
         );
-        let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
+        let circumstance = Statement::fits(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
     /// Returns the evidence of windows that losses had reduced.
-    fn cut_windows(&self, case: &Case<'_>) -> Option<Evidence> {
+    fn cut_windows(&self, case: &Case<'_>) -> Option<Statement> {
         let count = self.slowed.count();
         let text = format!(
             "{count} {} after a loss had a smaller congestion window than before, and took {} \
@@ -279,7 +279,7 @@ impl Losses {
             case.ledger.unit.words()[usize::from(count != 1)],
             evidence::median(&self.slowed),
         );
-        (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
+        (count > 0).then(|| Statement::fits(EvidenceKind::Wire, text).count(count))
     }
 
     /// Returns one phrase for each kind of repair, with its number of losses.
@@ -318,7 +318,7 @@ impl Losses {
         )
     }
 
-    fn wire(&self, case: &Case<'_>) -> Evidence {
+    fn wire(&self, case: &Case<'_>) -> Statement {
         let one = match case.ledger.unit {
             Unit::Requests => "exchange",
             unit => unit.words()[0],
@@ -334,7 +334,7 @@ impl Losses {
                 evidence::median(&self.tally.saved),
             ),
         };
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(self.events())
             .median(&self.tally.saved)
             .packets(&self.packets)
@@ -449,7 +449,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
 }
 
 /// Returns the evidence of this kernel's counter of retransmissions.
-fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
+fn retransmission_counter(case: &Case<'_>) -> Option<Statement> {
     let retransmitted = case
         .facts
         .counter("Tcp:RetransSegs")
@@ -460,7 +460,7 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         "this kernel retransmitted {}, {share} of all it sent",
         counted(retransmitted, "segment", "segments"),
     );
-    Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
+    Some(Statement::fits(EvidenceKind::Counter, text).count(retransmitted))
 }
 
 #[cfg(test)]

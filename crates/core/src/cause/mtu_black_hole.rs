@@ -7,10 +7,10 @@ use super::first_packets::FirstPackets;
 use super::loss::lost;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::merge::sum_and_max;
@@ -221,7 +221,7 @@ impl Rule {
         }
     }
 
-    fn wire(&self) -> Evidence {
+    fn wire(&self) -> Statement {
         let affected = counted(self.tally.affected, "exchange", "exchanges");
         let text = match self.copies {
             0 if self.is_unseen() => format!(
@@ -241,7 +241,7 @@ impl Rule {
                 counted(copies, "time", "times"),
             ),
         };
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(self.tally.affected)
             .median(&self.tally.saved)
             .packets(&self.packets)

@@ -6,13 +6,13 @@ use super::evidence::{self, human, median, percent};
 use super::held::{self, HeldSegments};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, socket_options};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
-use crate::report::{CountOf, Evidence, EvidenceKind, counted};
+use crate::report::{CountOf, EvidenceKind, counted};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
@@ -213,7 +213,7 @@ fn quantile(of: &Distribution, level: f64) -> Duration {
     of.quantile(level).unwrap_or_default()
 }
 
-fn gather(held: &HeldSegments, case: &Case<'_>) -> Vec<Evidence> {
+fn gather(held: &HeldSegments, case: &Case<'_>) -> Vec<Statement> {
     let mut list = Vec::new();
     if case.has_packets && held.is_on_the_wire() {
         list.push(held.wire("server", "client"));
@@ -230,7 +230,7 @@ fn gather(held: &HeldSegments, case: &Case<'_>) -> Vec<Evidence> {
 }
 
 /// Returns the evidence that our own requests got the response in two parts.
-fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
+fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Statement> {
     let body = &case.facts.loads.baseline(target)?.body;
     let text = format!(
         "our own requests got the response in two pieces, the second {} (median) after the first",
@@ -238,13 +238,13 @@ fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
     );
     // Two parts with a pause between them also fit a server that pauses.
     Some(
-        Evidence::circumstance(EvidenceKind::OwnSocket, text)
+        Statement::fits(EvidenceKind::OwnSocket, text)
             .count(body.count())
             .median(body),
     )
 }
 
-fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
+fn intervention(result: &ExperimentResult<'_>) -> Option<Statement> {
     let RemovedStall {
         level,
         before,
@@ -261,10 +261,10 @@ fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
         human(after),
     );
     let requests = result.treated.latency.count();
-    Some(Evidence::mechanism(EvidenceKind::Intervention, text).count(requests))
+    Some(Statement::shows(EvidenceKind::Intervention, text).count(requests))
 }
 
-fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
+fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Statement> {
     let sockets = case.facts.server_sockets(target);
     let mut list = Vec::new();
     let CountOf { count, of } = sockets.nodelay;
@@ -274,7 +274,7 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
             counted(of, "reading", "readings"),
             counted(sockets.sockets(), "socket", "sockets"),
         );
-        list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(of));
+        list.push(Statement::shows(EvidenceKind::ForeignSocket, text).count(of));
     }
     let CountOf { count, of } = sockets.holding;
     if count > 0 {
@@ -285,19 +285,19 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
             counted(of, "reading", "readings"),
             sockets.held_bytes,
         );
-        list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(count));
+        list.push(Statement::shows(EvidenceKind::ForeignSocket, text).count(count));
     }
     list
 }
 
-fn counter(case: &Case<'_>) -> Option<Evidence> {
+fn counter(case: &Case<'_>) -> Option<Statement> {
     let count = case
         .facts
         .counter("TcpExt:DelayedACKs")
         .filter(|&count| count > 0)?;
     let text =
         format!("this kernel sent {count} delayed ACKs in that time (harmless ones included)");
-    Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
+    Some(Statement::fits(EvidenceKind::Counter, text).count(count))
 }
 
 /// Adds the look-alikes that are ruled out to the claim.

@@ -4,11 +4,11 @@ use super::evidence::{self, median};
 use super::held::HeldSegments;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::HoldPackets;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -86,7 +86,7 @@ fn claim(case: &Case<'_>, held: &HeldSegments, side: Side) -> Claim {
     );
     let shown = held.prompt.packets.map(HoldPackets::numbers);
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
             .packets(&shown.unwrap_or_default()),

@@ -6,11 +6,11 @@ use super::delays::Delays;
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Silent;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -114,7 +114,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Claim {
         of: 1,
     };
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(host.requests.into())
             .packets(&host.packets.numbers()),
     );

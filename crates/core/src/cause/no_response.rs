@@ -4,11 +4,11 @@ use super::attempts::Attempts;
 use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Unheard};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::LEAST_PATIENCE;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -176,7 +176,7 @@ impl Rule {
     /// Returns the evidence that the server's kernel saw the responses leave to at least half of the
     /// unanswered requests, if no request was answered: it times only requests with a response, and
     /// does not tell to which of them one came.
-    fn sent(&self, case: &Case<'_>) -> Option<Evidence> {
+    fn sent(&self, case: &Case<'_>) -> Option<Statement> {
         let turns = case.facts.turns.services.get(&case.endpoint)?;
         let unanswered = self.failures.tally.affected;
         let is_answered = case.ledger.counts.count > 0
@@ -186,7 +186,7 @@ impl Rule {
             "its kernel saw {} and the responses to them leave",
             counted(turns.turns, "request", "requests")
         );
-        let evidence = Evidence::mechanism(EvidenceKind::KernelTrace, text);
+        let evidence = Statement::shows(EvidenceKind::KernelTrace, text);
         is_most.then(|| evidence.count(turns.turns))
     }
 
@@ -205,7 +205,7 @@ impl Rule {
 }
 
 /// Words a claim on responses that left the server and did not arrive.
-fn undelivered(claim: &mut Claim, evidence: Evidence) {
+fn undelivered(claim: &mut Claim, evidence: Statement) {
     UNDELIVERED.tell(claim, &[]);
     "The server's responses do not arrive".clone_into(&mut claim.text.title);
     // Somewhere after the server's kernel, which may be this host's own filter.

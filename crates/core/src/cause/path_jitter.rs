@@ -6,9 +6,9 @@ use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -118,7 +118,7 @@ impl super::Rule for Rule {
             ),
         };
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(late.affected)
                 .median(&late.saved),
         );

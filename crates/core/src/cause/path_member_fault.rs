@@ -4,10 +4,10 @@
 use super::evidence::{self, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 use crate::stats::bounded::Few;
 
@@ -120,11 +120,11 @@ impl super::Rule for Rule {
             counted(sorted.clean_exchanges, "exchange", "exchanges"),
             ports.join(", "),
         );
-        let mut wire = Evidence::mechanism(EvidenceKind::Wire, text)
+        let wire = Statement::shows(EvidenceKind::Wire, text)
             .count(sorted.lossy)
             .median(&tally.saved);
-        wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
-        claim.evidence.push(wire);
+        let filter = format!("tcp.port in {{{}}}", ports.join(", "));
+        claim.evidence.push(wire.filter(filter));
         claim.basis = Basis::new(sorted.lossy, false);
         WORDING.tell(
             &mut claim,

@@ -6,11 +6,11 @@ use super::evidence::{self, human, median};
 use super::trips::{FACTOR, LATE_BY};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -125,7 +125,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Claim {
         human(case.uploads.queue()),
     );
     claim.evidence.push(
-        Evidence::circumstance(EvidenceKind::Wire, text)
+        Statement::fits(EvidenceKind::Wire, text)
             .count(late.affected)
             .median(&late.saved),
     );
@@ -133,7 +133,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Claim {
     claim
 }
 
-fn claim(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
+fn claim(case: &Case<'_>, probed: Option<Statement>) -> Claim {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the connection's first one.
     let least = trips
@@ -162,7 +162,7 @@ fn claim(case: &Case<'_>, probed: Option<Evidence>) -> Claim {
         human(least),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(trips.tally.affected)
             .median(&trips.tally.saved),
     );
@@ -207,12 +207,12 @@ pub(crate) fn grown(facts: &Facts, target: TargetId) -> Option<(Duration, Durati
         .filter(|&(idle, loaded)| loaded.saturating_sub(idle) >= LATE_BY && loaded >= idle * FACTOR)
 }
 
-fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {
+fn loaded_probes(case: &Case<'_>) -> Option<Statement> {
     let (idle, loaded) = grown_handshakes(case)?;
     let text = format!(
         "handshakes took {} (median) when idle and {} while the load ran",
         human(idle),
         human(loaded)
     );
-    Some(Evidence::mechanism(EvidenceKind::OwnSocket, text))
+    Some(Statement::shows(EvidenceKind::OwnSocket, text))
 }

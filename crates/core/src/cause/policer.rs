@@ -10,10 +10,10 @@ use super::evidence::percent;
 use super::limited::bits;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::observed::event::PointId;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -235,10 +235,9 @@ fn told(mut claim: Claim, allowance: Allowance, from: &str) -> Claim {
         percent(allowance.lost),
     );
     let count = u64::try_from(allowance.at_rate).unwrap_or(u64::MAX);
-    claim.evidence.insert(
-        0,
-        Evidence::mechanism(EvidenceKind::Wire, text).count(count),
-    );
+    claim
+        .evidence
+        .insert(0, Statement::shows(EvidenceKind::Wire, text).count(count));
     WORDING.tell(&mut claim, &[("rate", &rate), ("from", &from)]);
     claim
 }

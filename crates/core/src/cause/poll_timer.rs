@@ -4,9 +4,9 @@ use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, counted};
+use crate::report::counted;
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -64,7 +64,7 @@ fn claim(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
         human(ticks.period),
     );
     claim.evidence.push(
-        Evidence::mechanism(case.timed_by(), text)
+        Statement::shows(case.timed_by(), text)
             .count(fitting as u64)
             .packets(&evidence::answers(&claim.exemplars)),
     );
@@ -73,9 +73,7 @@ fn claim(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Claim {
         "the waits spread from zero to one period: {low}, {middle} and {high} at the 10th, 50th \
          and 90th percentile"
     );
-    claim
-        .evidence
-        .push(Evidence::mechanism(case.timed_by(), text));
+    claim.evidence.push(Statement::shows(case.timed_by(), text));
     claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(
         &mut claim,

@@ -11,12 +11,12 @@ use super::evidence::{self};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::stats::Merge;
 use crate::stats::bounded::Least;
 
@@ -215,7 +215,7 @@ fn claim(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64
         of: made,
     };
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(full)
             .packets(&client.packets),
     );

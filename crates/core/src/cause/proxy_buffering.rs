@@ -4,9 +4,9 @@ use super::evidence::{self, human, median};
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -88,7 +88,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -
         )
     };
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, shown)
+        Statement::shows(EvidenceKind::Wire, shown)
             .count(tally.affected)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),

@@ -14,11 +14,11 @@ use super::evidence::{self, human, median};
 use super::served::{self, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::segment::INITIAL_TTLS;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -124,7 +124,7 @@ impl Rule {
             human(BESIDE),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&evidence::answers(&claim.exemplars)),

@@ -8,11 +8,11 @@ use core::time::Duration;
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, trips};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -142,7 +142,7 @@ impl super::Rule for Rule {
             claim.time.predicted = None;
         }
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))
+            Statement::shows(EvidenceKind::Wire, self.seen(waking))
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );

@@ -10,10 +10,10 @@ use super::settings::{self, Measured};
 use super::thinking::quickest_idle_think;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::Merge;
@@ -147,7 +147,7 @@ fn idle_quick(case: &Case<'_>) -> Option<Claim> {
     );
     claim
         .evidence
-        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+        .push(Statement::fits(EvidenceKind::OwnSocket, text));
     tell(&IDLE_QUICK, &mut claim, &gate, &tally, quickest);
     Some(claim)
 }
@@ -199,9 +199,7 @@ fn claim(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
         "a request that overlapped no other was answered in {}",
         human(gate.quickest)
     );
-    claim
-        .evidence
-        .push(Evidence::mechanism(case.timed_by(), text));
+    claim.evidence.push(Statement::shows(case.timed_by(), text));
     claim.basis = Basis::new(tally.affected, false);
     tell(&WORDING, &mut claim, gate, tally, gate.quickest);
     claim

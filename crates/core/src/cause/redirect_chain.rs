@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Prediction, counted};
+use crate::report::{EvidenceKind, Prediction, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::Merge;
@@ -180,7 +180,7 @@ fn claim(case: &Case<'_>, chains: &Chains) -> Claim {
         median(&chains.turns),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(chains.turns.count())
             .median(&chains.turns)
             .packets(&evidence::answers(&claim.exemplars)),

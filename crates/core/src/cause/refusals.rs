@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use super::Case;
 use super::first_packets::FirstPackets;
+use crate::claim::Statement;
 use crate::connection::{Setup, SetupOutcome};
 use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 /// Refused attempts at one service.
@@ -95,10 +96,10 @@ impl SeenRefusals {
     }
 
     /// Returns the evidence of the refusals; `None` if there were none.
-    pub(super) fn evidence(&self, one: &str, many: &str) -> Option<Evidence> {
+    pub(super) fn evidence(&self, one: &str, many: &str) -> Option<Statement> {
         let text = counted(self.count, one, many);
         (self.count > 0).then(|| {
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.count)
                 .packets(&self.packets)
         })

@@ -6,9 +6,9 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -70,7 +70,7 @@ impl super::Rule for Rule {
             counted(seen.overtaken, "segment", "segments")
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(seen.overtaken)
                 .median(&seen.tally.saved)
                 .packets(seen.overtaken_packets()),

@@ -4,9 +4,9 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -62,7 +62,7 @@ impl super::Rule for Rule {
              on all connections, and stay there{hops}"
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );

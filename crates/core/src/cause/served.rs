@@ -5,14 +5,14 @@ use core::time::Duration;
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::thinking::{ThinkTime, with_the_server};
 use super::{Case, Id};
-use crate::claim::{Basis, Ceiling, Claim};
+use crate::claim::{Basis, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
 use crate::ramp;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
@@ -174,7 +174,7 @@ impl Passed<'_> {
     }
 
     /// Returns the evidence from the kernel.
-    fn evidence(&self) -> Evidence {
+    fn evidence(&self) -> Statement {
         let what = match self.place {
             KernelPlace::Backlog => "before its network stack processed them".to_owned(),
             KernelPlace::Stack => "in its network stack before TCP".to_owned(),
@@ -225,7 +225,7 @@ impl Passed<'_> {
             human(self.there),
             human(self.all),
         );
-        Evidence::mechanism(EvidenceKind::KernelTrace, text).count(self.turns.staged)
+        Statement::shows(EvidenceKind::KernelTrace, text).count(self.turns.staged)
     }
 
     /// Returns true if the calls to the upstream are not known for all requests. They are unknown
@@ -245,7 +245,7 @@ impl Passed<'_> {
 }
 
 /// Returns the kernel's evidence of the place at which the server's time passed.
-pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
+pub(super) fn shown(case: &Case<'_>) -> Option<Statement> {
     passed(case).map(|passed| passed.evidence())
 }
 

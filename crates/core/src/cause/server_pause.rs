@@ -7,10 +7,10 @@ use super::held::{DELAYED, HeldSegments, may_be_released};
 use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::report::{Evidence, EvidenceKind, Remark, counted};
+use crate::report::{EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -222,7 +222,7 @@ impl Rule {
             ),
         };
         claim.evidence.push(
-            Evidence::mechanism(case.timed_by(), text)
+            Statement::shows(case.timed_by(), text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
@@ -239,7 +239,7 @@ impl Rule {
             );
             claim
                 .evidence
-                .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+                .push(Statement::fits(EvidenceKind::OwnSocket, text));
         }
         // Without packets and without the experiment, data that the kernel held looks the same.
         let has_look_alike = (!case.has_packets && tried.is_none())

@@ -11,11 +11,11 @@ use super::wording::Wording;
 use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
 };
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Remark};
+use crate::report::{EvidenceKind, Remark};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -144,7 +144,7 @@ fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
         );
         claim
             .evidence
-            .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+            .push(Statement::fits(EvidenceKind::OwnSocket, text));
     }
     claim.evidence.extend(served::shown(case));
     let handler = if served::is_asleep(case) {

@@ -12,12 +12,12 @@ mod value;
 use core::time::Duration;
 
 use super::{Case, Conclusion, Id};
-use crate::claim::{Advice, Claim};
+use crate::claim::{Advice, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, TargetId};
 use crate::observed::flow::Endpoint;
-use crate::report::{Evidence, EvidenceKind, Says};
+use crate::report::{EvidenceKind, Says};
 pub(super) use table::PASSING;
 pub(super) use table::by_directive;
 pub use table::directives;
@@ -96,7 +96,7 @@ impl<'a> Seen<'a> {
 
 /// A setting that supports or contradicts a cause.
 #[derive(Clone, Copy)]
-pub(super) struct Statement<'a> {
+pub(super) struct SettingMatch<'a> {
     pub(super) line: &'a ConfigurationLine,
     row: &'static Row,
     says: Says,
@@ -108,7 +108,7 @@ pub(super) fn on<'a>(
     cause: Id,
     culprit: Owner,
     measured: &Measured,
-) -> Vec<Statement<'a>> {
+) -> Vec<SettingMatch<'a>> {
     let facts = case.facts;
     let rows = TABLE.iter().filter(|row| row.causes.contains(&cause));
     let held = rows.flat_map(|row| {
@@ -129,7 +129,7 @@ pub(super) fn on<'a>(
         // A setting that may not be in effect contradicts nothing.
         let is_told =
             says == Says::Supports || (says == Says::Contradicts && caveat(line).is_none());
-        is_told.then_some(Statement { line, row, says })
+        is_told.then_some(SettingMatch { line, row, says })
     })
     .collect()
 }
@@ -141,8 +141,8 @@ pub(super) fn supporting<'a>(
     culprit: Owner,
     measured: &Measured,
 ) -> Option<&'a ConfigurationLine> {
-    let mut statements = on(case, cause, culprit, measured).into_iter();
-    let found = statements.find(|statement| statement.says == Says::Supports)?;
+    let mut matches = on(case, cause, culprit, measured).into_iter();
+    let found = matches.find(|found| found.says == Says::Supports)?;
     Some(found.line)
 }
 
@@ -157,21 +157,20 @@ pub(super) fn explained(
         return conclusion;
     };
     if !case.facts.configuration.is_empty() {
-        let statements = on(case, claim.cause, claim.culprit, &measured());
-        let (against, fitting): (Vec<_>, Vec<_>) = statements
-            .into_iter()
-            .partition(|statement| statement.says == Says::Contradicts);
-        for (at, statement) in fitting.iter().enumerate() {
-            statement.support(&mut claim, at);
+        let matches = on(case, claim.cause, claim.culprit, &measured()).into_iter();
+        let (against, fitting): (Vec<_>, Vec<_>) =
+            matches.partition(|found| found.says == Says::Contradicts);
+        for (at, found) in fitting.iter().enumerate() {
+            found.support(&mut claim, at);
         }
-        for statement in against.iter().filter(|_| fitting.is_empty()) {
-            statement.contradict(&mut claim);
+        for found in against.iter().filter(|_| fitting.is_empty()) {
+            found.contradict(&mut claim);
         }
     }
     Conclusion::Claim(claim)
 }
 
-impl Statement<'_> {
+impl SettingMatch<'_> {
     /// Returns a clause with the setting and the place where it applies.
     fn clause(&self) -> String {
         let line = self.line;
@@ -192,7 +191,7 @@ impl Statement<'_> {
         let caveat = caveat(self.line).unwrap_or_default();
         let text = format!("{}: {}{caveat}", self.clause(), self.row.effect);
         let location = self.line.set_at.as_ref().map(|_| place.clone());
-        let piece = Evidence::circumstance(EvidenceKind::Configuration, text).at(location);
+        let piece = Statement::fits(EvidenceKind::Configuration, text).at(location);
         claim.evidence.push(piece);
         if !self.row.change.is_empty() {
             let change = self.row.change.replace("{setting}", &written(self.line));
@@ -201,15 +200,11 @@ impl Statement<'_> {
         }
     }
 
-    /// Records the contradiction, with which the claim is *possible* at most.
     fn contradict(&self, claim: &mut Claim) {
-        claim.basis.against.push(EvidenceKind::Configuration);
-        let text = format!(
-            "; {} ({}), which contradicts this cause",
-            self.clause(),
-            place(self.line)
-        );
-        claim.text.overturned_by += &text;
+        let (clause, place) = (self.clause(), place(self.line));
+        let text = format!("{clause} ({place}), which contradicts this cause");
+        let against = Statement::contradicts(EvidenceKind::Configuration, text);
+        claim.evidence.push(against);
     }
 }
 

@@ -6,11 +6,11 @@ use core::time::Duration;
 use super::evidence::{self, human, percent};
 use super::rhythm::{LONG_STALL, OCCASIONS, quantile};
 use super::{Case, Id};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::event::Silence;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
+use crate::report::{Affected, EvidenceKind, counted};
 use crate::service::tally::Tally;
 
 /// Minimum number of connections. Two may wait together by chance.
@@ -79,7 +79,7 @@ impl LoadSilences {
     }
 
     /// Returns the evidence from our own requests.
-    pub(super) fn evidence(&self, case: &Case<'_>) -> Evidence {
+    pub(super) fn evidence(&self, case: &Case<'_>) -> Statement {
         let when = if case.has_packets {
             "while nothing was captured, "
         } else {
@@ -92,7 +92,7 @@ impl LoadSilences {
             times(self.count),
             typical(&self.lengths),
         );
-        Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
+        Statement::shows(EvidenceKind::OwnSocket, text).count(self.requests)
     }
 
     /// Returns a claim that only the silences support; `None` if they do not matter.

@@ -6,10 +6,10 @@ use super::evidence::{self, ORDINARY_WORK, median};
 use super::upstream::{UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 
@@ -60,7 +60,7 @@ impl super::Rule for Rule {
             median(&tally.saved),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );

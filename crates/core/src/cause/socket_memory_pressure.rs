@@ -4,10 +4,10 @@
 use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -85,7 +85,7 @@ impl Rule {
             median(&tally.saved),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::KernelTrace, seen)
+            Statement::shows(EvidenceKind::KernelTrace, seen)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
@@ -95,9 +95,9 @@ impl Rule {
                 counted(self.repeated, "request", "requests"),
             );
             let again = if self.repeated >= tally.affected / 2 {
-                Evidence::mechanism(EvidenceKind::Wire, again)
+                Statement::shows(EvidenceKind::Wire, again)
             } else {
-                Evidence::circumstance(EvidenceKind::Wire, again)
+                Statement::fits(EvidenceKind::Wire, again)
             };
             claim.evidence.push(again.count(self.repeated));
         }

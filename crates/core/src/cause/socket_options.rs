@@ -8,13 +8,13 @@ mod listener;
 
 use super::evidence::{human, median};
 use super::{Case, Conclusion, Id};
-use crate::claim::{Advice, Claim, Tunable};
+use crate::claim::{Advice, Claim, Statement, Tunable};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::Use;
 use crate::observed::syscall::SocketOption;
 use crate::observed::tcp::TCP_RTO_MIN;
-use crate::report::{Evidence, EvidenceKind, Says, counted};
+use crate::report::{EvidenceKind, counted};
 
 /// Minimum share of the connections for a statement about all of them.
 const MOST: f64 = 0.9;
@@ -22,18 +22,13 @@ const MOST: f64 = 0.9;
 /// late: nginx sets it after the first response.
 const AT_FIRST: u64 = 2;
 
-/// Evidence from the traced calls, and its effect on a claim.
-struct Statement {
-    text: String,
-    says: Says,
-    /// True if the calls show a part of the mechanism.
-    shows_mechanism: bool,
-    /// Number of connections or listeners.
-    count: u64,
+/// Traced calls that support or contradict a cause, and their effect on the advice.
+struct CallMatch {
+    statement: Statement,
     revision: Revision,
 }
 
-/// The effect of a statement on the claim's general advice.
+/// The effect of calls on the claim's general advice.
 enum Revision {
     Keep,
     /// Removes the advice on the option: the calls show that it would change nothing.
@@ -47,11 +42,9 @@ pub(super) fn explained(conclusion: Conclusion, case: &Case<'_>) -> Conclusion {
     let Conclusion::Claim(mut claim) = conclusion else {
         return conclusion;
     };
-    if let Some(statement) = statement(&claim, case) {
-        match statement.says {
-            Says::Contradicts => statement.contradict(&mut claim),
-            _ => statement.support(&mut claim),
-        }
+    if let Some(found) = calls(&claim, case) {
+        claim.evidence.push(found.statement);
+        found.revision.apply(&mut claim);
     }
     Conclusion::Claim(claim)
 }
@@ -65,7 +58,7 @@ pub(super) fn has_nodelay(case: &Case<'_>, side: Side) -> bool {
     of.is_some_and(|of| is_most(of.in_time(), &of))
 }
 
-fn statement(claim: &Claim, case: &Case<'_>) -> Option<Statement> {
+fn calls(claim: &Claim, case: &Case<'_>) -> Option<CallMatch> {
     let side = match claim.culprit {
         Owner::Server => Side::Server,
         Owner::Client => Side::Client,
@@ -125,7 +118,7 @@ fn opened(side: Side) -> &'static str {
 }
 
 /// Returns the statement on Nagle's algorithm, to which `affected` exchanges are attributed.
-fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
+fn no_delay(of: &Use, side: Side, affected: u64) -> CallMatch {
     let (program, opened, all) = (&of.program, opened(side), connections(of));
     let head = format!("{program} {opened} {all}");
     if is_most(of.in_time(), of) {
@@ -137,7 +130,7 @@ fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
             ),
         };
         let text = format!("{head} with TCP_NODELAY, {how}, before its first data");
-        return Statement::against(text, of.connections);
+        return CallMatch::against(&text);
     }
     if is_most(of.set(), of) && affected > of.connections * AT_FIRST {
         let text = format!(
@@ -145,7 +138,7 @@ fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
              requests cannot be held",
             median(&of.after),
         );
-        return Statement::against(text, of.connections);
+        return CallMatch::against(&text);
     }
     if of.late * 2 > of.connections {
         late(of, &head)
@@ -154,7 +147,7 @@ fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
     }
 }
 
-fn late(of: &Use, head: &str) -> Statement {
+fn late(of: &Use, head: &str) -> CallMatch {
     let text = format!(
         "{head} and set TCP_NODELAY on {} of them only after it had sent data, {} (median) after \
          the connection began",
@@ -163,10 +156,10 @@ fn late(of: &Use, head: &str) -> Statement {
     );
     let change = "set TCP_NODELAY before the first write to each connection";
     let revision = replace(SocketOption::NoDelay, of, change);
-    Statement::fitting(text, of.connections, revision)
+    CallMatch::fitting(text, of.connections, revision)
 }
 
-fn never(of: &Use, head: &str) -> Statement {
+fn never(of: &Use, head: &str) -> CallMatch {
     let set = match of.set() {
         0 => "none".to_owned(),
         set => set.to_string(),
@@ -176,13 +169,11 @@ fn never(of: &Use, head: &str) -> Statement {
         count => format!(", and switched it off on {count}"),
     };
     let text = format!("{head} and set TCP_NODELAY on {set} of them{cleared}");
-    Statement {
-        shows_mechanism: is_most(of.connections - of.set(), of),
-        ..Statement::fitting(text, of.connections, Revision::Keep)
-    }
+    CallMatch::fitting(text, of.connections, Revision::Keep)
+        .shown_if(is_most(of.connections - of.set(), of))
 }
 
-fn cork(of: &Use) -> Statement {
+fn cork(of: &Use) -> CallMatch {
     let (program, all) = (&of.program, connections(of));
     let longest = of.longest_on.unwrap_or_default();
     let left = of.set().saturating_sub(of.cleared);
@@ -191,14 +182,14 @@ fn cork(of: &Use) -> Statement {
             "{program} accepted {all} and set TCP_CORK on none of them: MSG_MORE or SPLICE_F_MORE \
              holds the data"
         );
-        return Statement::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
+        return CallMatch::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
     }
     if left * 2 < of.set() && longest < TCP_RTO_MIN {
         let text = format!(
             "{program} removes TCP_CORK after {} at most: MSG_MORE or SPLICE_F_MORE holds the data",
             human(longest),
         );
-        return Statement::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
+        return CallMatch::fitting(text, of.connections, Revision::Drop(SocketOption::Cork));
     }
     let until = match left {
         0 => format!("removed it {} later at the latest", human(longest)),
@@ -208,19 +199,16 @@ fn cork(of: &Use) -> Statement {
     let text = format!("{program} set TCP_CORK on {} and {until}", with_it(of));
     let change = "remove TCP_CORK as soon as the response is complete";
     let revision = replace(SocketOption::Cork, of, change);
-    Statement {
-        shows_mechanism: is_most(of.set(), of),
-        ..Statement::fitting(text, of.connections, revision)
-    }
+    CallMatch::fitting(text, of.connections, revision).shown_if(is_most(of.set(), of))
 }
 
 /// Returns the statement on a buffer or window that a program limits. `is_all` is true if the limit
 /// alone explains the claim.
-fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
+fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> CallMatch {
     let (program, all, name) = (&of.program, connections(of), option.name());
     if of.set() == 0 {
         let text = format!("{program} set {name} on none of {all}: the kernel tunes the size");
-        return Statement::fitting(text, of.connections, Revision::Drop(*option));
+        return CallMatch::fitting(text, of.connections, Revision::Drop(*option));
     }
     let text = match of.value {
         Some(size) => format!(
@@ -235,13 +223,10 @@ fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
     };
     let change = format!("do not set {name}: the kernel then tunes the size");
     let revision = replace(*option, of, change);
-    Statement {
-        shows_mechanism: is_all && is_most(of.set(), of),
-        ..Statement::fitting(text, of.connections, revision)
-    }
+    CallMatch::fitting(text, of.connections, revision).shown_if(is_all && is_most(of.set(), of))
 }
 
-fn pacing(of: &Use) -> Option<Statement> {
+fn pacing(of: &Use) -> Option<CallMatch> {
     let rate = of.value.filter(|_| is_most(of.set(), of))?;
     let program = &of.program;
     let text = format!(
@@ -250,13 +235,10 @@ fn pacing(of: &Use) -> Option<Statement> {
     );
     let change = "raise or remove SO_MAX_PACING_RATE";
     let revision = replace(SocketOption::PacingRate, of, change);
-    Some(Statement {
-        shows_mechanism: true,
-        ..Statement::fitting(text, of.connections, revision)
-    })
+    Some(CallMatch::fitting(text, of.connections, revision).shown_if(true))
 }
 
-fn linger(of: &Use) -> Option<Statement> {
+fn linger(of: &Use) -> Option<CallMatch> {
     let program = &of.program;
     let text = format!(
         "{program} set SO_LINGER with a timeout of 0 on {}: its close() resets the connection and \
@@ -265,7 +247,7 @@ fn linger(of: &Use) -> Option<Statement> {
     );
     let change = "do not set SO_LINGER with a timeout of 0";
     let revision = replace(SocketOption::Linger, of, change);
-    is_most(of.set(), of).then(|| Statement::fitting(text, of.connections, revision))
+    is_most(of.set(), of).then(|| CallMatch::fitting(text, of.connections, revision))
 }
 
 /// Returns the revision of the advice on an option that the program sets.
@@ -274,51 +256,39 @@ fn replace(option: SocketOption, of: &Use, change: impl Into<String>) -> Revisio
     Revision::Replace(Tunable::Option(option), advice)
 }
 
-impl Statement {
-    /// Returns a statement on a circumstance that fits.
+impl CallMatch {
+    /// Returns calls on this number of connections or listeners that fit the cause.
     fn fitting(text: String, count: u64, revision: Revision) -> Self {
         Self {
-            text,
-            says: Says::Supports,
-            shows_mechanism: false,
-            count,
+            statement: Statement::fits(EvidenceKind::ForeignSocket, text).count(count),
             revision,
         }
     }
 
-    /// Returns a statement that contradicts the claim.
-    fn against(text: String, count: u64) -> Self {
+    /// Makes the calls a part of the mechanism.
+    fn shown_if(self, shows_mechanism: bool) -> Self {
         Self {
-            says: Says::Contradicts,
-            ..Self::fitting(text, count, Revision::Keep)
+            statement: self.statement.shown_if(shows_mechanism),
+            ..self
         }
     }
 
-    fn support(self, claim: &mut Claim) {
-        let kind = EvidenceKind::ForeignSocket;
-        let piece = if self.shows_mechanism {
-            Evidence::mechanism(kind, self.text)
-        } else {
-            Evidence::circumstance(kind, self.text)
-        };
-        claim.evidence.push(piece.count(self.count));
-        self.revision.apply(claim);
-    }
-
-    /// Removes the claim's certainty.
-    fn contradict(self, claim: &mut Claim) {
-        claim.basis.against.push(EvidenceKind::ForeignSocket);
-        claim.text.overturned_by += &format!("; {}, which contradicts it", self.text);
+    /// Returns calls that contradict the cause.
+    fn against(text: &str) -> Self {
+        let text = format!("{text}, which contradicts it");
+        Self {
+            statement: Statement::contradicts(EvidenceKind::ForeignSocket, text),
+            revision: Revision::Keep,
+        }
     }
 }
 
 impl Revision {
     fn apply(self, claim: &mut Claim) {
         // The line of a configuration file is better advice than the call that follows from it.
-        let is_configured = claim
-            .evidence
-            .iter()
-            .any(|piece| piece.kind == EvidenceKind::Configuration);
+        let is_configuration = |one: &Statement| one.kind() == EvidenceKind::Configuration;
+        let mut supporting = claim.evidence.iter().filter(|one| !one.is_against());
+        let is_configured = supporting.any(is_configuration);
         match self {
             Self::Keep => {}
             Self::Drop(option) => {

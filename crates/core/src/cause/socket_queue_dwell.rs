@@ -6,9 +6,9 @@ use super::settings::Measured;
 use super::silence::{times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, evidence, one_thread};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -82,7 +82,7 @@ fn blocked(case: &Case<'_>) -> Option<Claim> {
         times(stalls.len()),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(stalls.len() as u64)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),
@@ -95,7 +95,7 @@ fn blocked(case: &Case<'_>) -> Option<Claim> {
     );
     claim
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread));
+        .push(Statement::shows(EvidenceKind::KernelTrace, text).count(stood.unread));
     claim.basis = Basis::new(tally.affected, false);
     let affected = claim.affected;
     BLOCKED.tell(

@@ -5,9 +5,9 @@ use super::sequence::round_trip;
 use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -67,7 +67,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(tally.affected)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),

@@ -5,9 +5,9 @@
 use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Basis;
+use crate::claim::{Basis, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::stats::Merge;
 
 const WORDING: Wording = Wording {
@@ -68,7 +68,7 @@ impl super::Rule for Rule {
             counted(resent, "segment was", "segments were")
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(resent)
                 .packets(seen.resent_packets()),
         );

@@ -8,13 +8,13 @@ use super::evidence::{self, human};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, count, counted};
+use crate::report::{Affected, EvidenceKind, count, counted};
 use crate::service::LEAST_PATIENCE;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
@@ -212,7 +212,7 @@ impl Rule {
             alive.unwrap_or_default(),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
                 .median(lost),
         );

@@ -9,14 +9,14 @@ use super::first_packets::FirstPackets;
 use super::rhythm::quantile;
 use super::wording::Wording;
 use super::{Case, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, counted};
+use crate::report::{Affected, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -212,7 +212,7 @@ impl Starved {
             human(usual),
         );
         claim.evidence.push(
-            Evidence::mechanism(case.timed_by(), text)
+            Statement::shows(case.timed_by(), text)
                 .count(left as u64)
                 .packets(&self.packets),
         );

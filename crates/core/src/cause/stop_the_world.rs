@@ -6,9 +6,9 @@ use super::rhythm::{Nature, OCCASIONS, Stall, Stood};
 use super::silence::{LoadSilences, times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
-use crate::claim::{Basis, Ceiling, Claim};
+use crate::claim::{Basis, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Candidate, Evidence, EvidenceKind, counted};
+use crate::report::{Candidate, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -98,14 +98,14 @@ fn waits_for_another(case: &Case<'_>) -> bool {
 }
 
 /// Returns the evidence from the server's own kernel.
-fn shown(stood: Stood) -> Evidence {
+fn shown(stood: Stood) -> Statement {
     let text = format!(
         "its kernel saw {} stay unread in {} of these times, although no other request was being \
          processed and no thread was runnable; no thread read or wrote anything",
         counted(stood.unread, "request", "requests"),
         stood.still,
     );
-    Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)
+    Statement::shows(EvidenceKind::KernelTrace, text).count(stood.unread)
 }
 
 /// Returns the candidate for requests that wait together for something behind the server.
@@ -141,7 +141,7 @@ fn claim(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
         if stalls.len() > 1 { " (mean)" } else { "" },
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(stalls.len() as u64)
             .median(&tally.saved)
             .packets(&evidence::answers(&claim.exemplars)),
@@ -158,12 +158,11 @@ fn claim(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Claim {
     let silences = LoadSilences::of(case);
     let before = silences.as_ref().map_or(0, |silences| silences.count);
     // Our own sockets show the same as packets, at other times.
-    claim
-        .evidence
-        .extend(silences.as_ref().map(|silences| Evidence {
-            shows_mechanism: false,
-            ..silences.evidence(case)
-        }));
+    claim.evidence.extend(
+        silences
+            .as_ref()
+            .map(|silences| silences.evidence(case).shown_if(false)),
+    );
     // Any host may stall once or twice.
     let is_rare = stalls.len() + before < OCCASIONS;
     claim.basis = Basis::new(tally.affected, may_be_shared);

@@ -7,11 +7,11 @@ use super::evidence::{self, human, percent};
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, TargetId};
-use crate::report::{Affected, Evidence, EvidenceKind, Unit, counted};
+use crate::report::{Affected, EvidenceKind, Unit, counted};
 use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -190,7 +190,7 @@ impl Rule {
 
     /// Returns the evidence of attempts that were never answered although others were. A packet
     /// filter, or a server that was down for some time, would look the same.
-    fn silence(&self) -> Option<Evidence> {
+    fn silence(&self) -> Option<Statement> {
         let count = self.given_up.count();
         let text = format!(
             "{count} of {} attempts retransmitted their SYN for {} (median) and were given up, \
@@ -198,7 +198,7 @@ impl Rule {
             self.attempts(),
             evidence::median(&self.given_up)
         );
-        let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
+        let circumstance = Statement::fits(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.packets))
     }
 
@@ -243,7 +243,7 @@ impl Rule {
         );
     }
 
-    fn claim(&self, case: &Case<'_>, probed: Option<Evidence>) -> Claim {
+    fn claim(&self, case: &Case<'_>, probed: Option<Statement>) -> Claim {
         let culprit = self.culprit();
         let mut claim = evidence::bare_claim(Id::SynLoss, culprit, case);
         let cost = self.lost_ns();
@@ -263,7 +263,7 @@ impl Rule {
                 evidence::median(&self.lost),
             );
             claim.evidence.push(
-                Evidence::mechanism(EvidenceKind::Wire, text)
+                Statement::shows(EvidenceKind::Wire, text)
                     .count(self.repeated)
                     .median(&self.lost)
                     .packets(&self.packets),
@@ -272,10 +272,9 @@ impl Rule {
         claim.evidence.extend(self.silence());
         // Probes show the same as packets: a SYN that was repeated, and not why.
         let is_same = self.repeated > 0;
-        claim.evidence.extend(probed.map(|probed| Evidence {
-            shows_mechanism: !is_same,
-            ..probed
-        }));
+        claim
+            .evidence
+            .extend(probed.map(|probed| probed.shown_if(!is_same)));
         // If the point saw who did not answer, or who missed the answer, no rate is needed.
         let is_inferred = culprit == Owner::Path && !self.is_most(self.missed);
         let only_syns = self.only_syns(case).filter(|_| is_inferred);
@@ -291,7 +290,7 @@ impl Rule {
 
     /// Returns the evidence that a path that loses SYNs this often does not lose other segments:
     /// then something drops SYNs only, such as a limit of a packet filter, or a full backlog.
-    fn only_syns(&self, case: &Case<'_>) -> Option<Evidence> {
+    fn only_syns(&self, case: &Case<'_>) -> Option<Statement> {
         let odd = (self.repeated + self.given_up.count()) as f64;
         let rate = odd / self.attempts().max(1) as f64;
         // Each exchange has at least one segment whose loss is seen at any point: that of the request
@@ -310,21 +309,21 @@ impl Rule {
         );
         let is_spared = expected >= EXPECTED && seen as f64 * SPARED < expected;
         (is_spared && case.has_packets)
-            .then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(exchanges))
+            .then(|| Statement::fits(EvidenceKind::Wire, text).count(exchanges))
     }
 
-    fn unanswered(&self) -> Evidence {
+    fn unanswered(&self) -> Statement {
         let text = format!(
             "of {} first SYNs that had to be retransmitted, {} were captured next to the server, \
              which sent no SYN/ACK for them",
             self.repeated, self.ignored
         );
-        Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)
+        Statement::fits(EvidenceKind::Wire, text).count(self.ignored)
     }
 }
 
 /// Returns the evidence of our own probes whose SYN had to be retransmitted.
-pub(super) fn probed(case: &Case<'_>) -> Option<Evidence> {
+pub(super) fn probed(case: &Case<'_>) -> Option<Statement> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let (mut repeated, mut open) = (0, 0);
     for (key, group) in &case.facts.probes {
@@ -343,5 +342,5 @@ pub(super) fn probed(case: &Case<'_>) -> Option<Evidence> {
         counted(open, "answer", "answers"),
     );
     (repeated > 0 && open > 0)
-        .then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(repeated))
+        .then(|| Statement::shows(EvidenceKind::OwnSocket, text).count(repeated))
 }

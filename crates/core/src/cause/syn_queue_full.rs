@@ -3,10 +3,10 @@
 use super::delays::Delays;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 
@@ -88,7 +88,7 @@ impl Rule {
             let text = format!("{} SYN/ACKs were cookies, without options", self.cookies);
             claim
                 .evidence
-                .push(Evidence::circumstance(EvidenceKind::Wire, text).count(self.cookies));
+                .push(Statement::fits(EvidenceKind::Wire, text).count(self.cookies));
         }
         claim.basis = Basis::new(self.delays.count(), false);
         WORDING.tell(&mut claim, &[("room", &room)]);

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::{Case, beside, path_queueing, starved};
+use crate::claim::Statement;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, Remark, counted};
+use crate::report::{Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -267,14 +268,14 @@ fn is_long(tally: &Tally) -> bool {
 }
 
 /// Returns the evidence that the server had received the requests completely before the wait.
-pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
+pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Statement {
     let text = format!(
         "the server had received {} completely, and sent the first byte of the response only {} \
          (median) later; in that time no segment was lost or held back",
         counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );
-    Evidence::mechanism(case.timed_by(), text)
+    Statement::shows(case.timed_by(), text)
         .count(tally.affected)
         .median(&tally.saved)
 }

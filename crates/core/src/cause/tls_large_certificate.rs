@@ -6,12 +6,12 @@ use super::evidence::human;
 use super::secured::{LEAST_FLIGHT_STALL, Secured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, count, counted};
+use crate::report::{EvidenceKind, count, counted};
 use crate::service::tally::Cost;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -115,7 +115,7 @@ impl Rule {
             counted(bytes, "byte", "bytes"),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),

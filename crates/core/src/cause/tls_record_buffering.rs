@@ -5,11 +5,11 @@ use super::secured::{LEAST_FLIGHT_STALL, Secured};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Cost;
 use crate::stats::Merge;
 
@@ -107,7 +107,7 @@ impl Rule {
             counted(self.longest, "byte", "bytes"),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(

@@ -4,13 +4,13 @@ use super::evidence::{ORDINARY_WORK, human};
 use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::Leg;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::EvidenceKind;
 use crate::service::Stretches;
 use crate::service::tally::Cost;
 use crate::stats::Merge;
@@ -126,7 +126,7 @@ impl Rule {
             tally.affected, case.gathered.bearing.handshakes,
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(fetched)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),

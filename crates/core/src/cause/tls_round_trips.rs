@@ -7,13 +7,13 @@ use super::secured::{Secured, version_name};
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, count, part_of};
+use crate::report::{EvidenceKind, count, part_of};
 use crate::service::tally::Cost;
 use crate::stats::Merge;
 
@@ -247,7 +247,7 @@ impl Rule {
             self.reasons().join(", "),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),

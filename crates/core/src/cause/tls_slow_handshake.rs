@@ -6,12 +6,12 @@ use super::evidence::human;
 use super::secured::{ROUND_TRIPS, Secured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Cost;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -202,7 +202,7 @@ impl Rule {
             human(idle.request),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::OwnSocket, text)
+            Statement::shows(EvidenceKind::OwnSocket, text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );
@@ -229,7 +229,7 @@ impl Rule {
             human(self.thinks.quantile(0.5).unwrap_or_default()),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),

@@ -4,10 +4,10 @@ use super::delays::Delays;
 use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 
@@ -78,7 +78,7 @@ impl Rule {
             count / self.delays.count().max(1),
         );
         claim.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Statement::shows(EvidenceKind::Wire, text)
                 .count(count)
                 .packets(&self.unfinished),
         );

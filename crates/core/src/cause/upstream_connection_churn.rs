@@ -5,9 +5,9 @@ use super::evidence::{self, human, median};
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -93,7 +93,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
         counted(upstream.pairs.len() as u64, "request", "requests"),
     );
     claim.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(tally.affected)
             .packets(&evidence::answers(&claim.exemplars)),
     );
@@ -106,7 +106,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
         );
         claim
             .evidence
-            .push(Evidence::mechanism(EvidenceKind::Wire, text));
+            .push(Statement::shows(EvidenceKind::Wire, text));
     }
     claim.basis = Basis::new(tally.affected, false);
     WORDING.tell(

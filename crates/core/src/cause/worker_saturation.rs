@@ -6,9 +6,9 @@ use super::settings::Measured;
 use super::starved::passed_over;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit, served};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
-use crate::report::{Candidate, Evidence, EvidenceKind, counted};
+use crate::report::{Candidate, EvidenceKind, counted};
 use crate::service::tally::Tally;
 use crate::stats::Merge;
 
@@ -142,7 +142,7 @@ fn several(case: &Case<'_>) -> Option<Claim> {
         human(capacity.loaded),
     );
     claim.evidence.push(
-        Evidence::mechanism(case.timed_by(), text)
+        Statement::shows(case.timed_by(), text)
             .count(capacity.answers as u64)
             .packets(&evidence::answers(&claim.exemplars)),
     );
@@ -152,7 +152,7 @@ fn several(case: &Case<'_>) -> Option<Claim> {
     );
     claim
         .evidence
-        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+        .push(Statement::fits(EvidenceKind::OwnSocket, text));
     claim.basis = Basis::new(tally.affected, false);
     let shared = if served::passed(case).is_some() {
         SHARED
@@ -193,9 +193,7 @@ fn claim(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Claim {
         "a request that reached an idle server took {} as well",
         human(gate.quickest)
     );
-    claim
-        .evidence
-        .push(Evidence::mechanism(case.timed_by(), text));
+    claim.evidence.push(Statement::shows(case.timed_by(), text));
     claim.basis = Basis::new(tally.affected, false);
     tell(&WORDING, &mut claim, case, gate, tally);
     claim

@@ -93,7 +93,7 @@ fn explains(cause: &Claim, consequence: &Claim, time: SharedTime) -> bool {
 }
 
 /// Adds a consequence to its cause. Returns true if the cause costs more with it.
-fn take_in(root: &mut Claim, mut folded: Claim, time: SharedTime) -> bool {
+fn take_in(root: &mut Claim, folded: Claim, time: SharedTime) -> bool {
     // A delay outside the exchanges is one that the cause's own figures include.
     let is_more = match time {
         SharedTime::Besides => true,
@@ -103,7 +103,7 @@ fn take_in(root: &mut Claim, mut folded: Claim, time: SharedTime) -> bool {
     if is_more {
         root.time.take_in(&folded.time);
     }
-    root.inherit(&mut folded);
+    root.inherit(folded);
     is_more
 }
 
@@ -138,7 +138,7 @@ fn take_in_unreached(claims: &mut Vec<Claim>) {
             .find(|claim| claim.at == at && claim.unreached == Some(unreached));
         if let Some(claim) = waits {
             met.into_iter()
-                .for_each(|mut silent| claim.inherit(&mut silent));
+                .for_each(|silent| claim.inherit(silent));
         }
     }
 }

@@ -7,12 +7,12 @@ use super::Observations;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, human, ruled_out};
 use crate::cause::service::{DeadPeers, Service};
-use crate::claim::{Advice, Claim};
+use crate::claim::{Advice, Claim, Statement};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
-use crate::report::{Evidence as Shown, EvidenceKind, Unit, counted};
+use crate::report::{EvidenceKind, Unit, counted};
 
 /// Adds a claim for each service with dead peers, unless another claim describes them.
 pub(super) fn add(evidence: &Observations, claims: &mut Vec<Claim>) {
@@ -64,7 +64,7 @@ fn claim(
         senders(dead_peers),
     );
     claim.evidence.push(
-        Shown::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(count)
             .packets(&packets.numbers()),
     );

@@ -2,7 +2,7 @@
 
 use super::Observations;
 use crate::cause::evidence::REPEATS;
-use crate::claim::{Advice, Claim};
+use crate::claim::{Advice, Claim, Statement};
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::observed::event::{RequestFailure, TargetId};
@@ -125,7 +125,7 @@ fn claim(endpoint: Endpoint, failed: &Failed) -> Option<Claim> {
         failed.ways.join(", ")
     );
     claim.text.summary = format!("Requests to {endpoint} fail ({}).", failed.ways.join(", "));
-    claim.evidence = vec![crate::report::Evidence::mechanism(failed.by, text).count(failed.count)];
+    claim.evidence = vec![Statement::shows(failed.by, text).count(failed.count)];
     claim.text.overturned_by = "complete responses to the same requests".to_owned();
     claim.advice = vec![
         Advice::new(

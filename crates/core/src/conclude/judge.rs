@@ -1,7 +1,7 @@
 //! The certainty that a claim names the right owner of its time, whatever the cause.
 
 use crate::cause::service::Service;
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
@@ -46,11 +46,8 @@ fn witness(claim: &Claim, observed: &Observed<'_>) -> (Verdict, String) {
         let because = "the server's own kernel timed it".to_owned();
         return (Verdict::Proven, because);
     }
-    if claim
-        .evidence
-        .iter()
-        .any(|e| e.kind == EvidenceKind::Intervention)
-    {
+    let mut kinds = claim.own_evidence().map(Statement::kind);
+    if kinds.any(|kind| kind == EvidenceKind::Intervention) {
         let because = "it changed with an experiment".to_owned();
         return (Verdict::Proven, because);
     }

@@ -3,13 +3,13 @@
 
 use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, median, percent};
-use crate::claim::{Ceiling, Claim};
+use crate::claim::{Ceiling, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
 use crate::registry::Id;
 use crate::report::{
-    Candidate, CountOf, Disagreement, Evidence, EvidenceKind, Figures, JoinedTurns, Remark, Stage,
-    WaitSplit, counted,
+    Candidate, CountOf, Disagreement, EvidenceKind, Figures, JoinedTurns, Remark, Stage, WaitSplit,
+    counted,
 };
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
@@ -78,14 +78,8 @@ pub(crate) fn weigh(mut claim: Claim, served: &Served) -> Result<Claim, Remark> 
     for (kind, split) in splits() {
         let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
         let text = text(kind, split, served);
-        shown.push(
-            if is_explained && !stages.is_empty() {
-                Evidence::mechanism(EvidenceKind::KernelTrace, text)
-            } else {
-                Evidence::circumstance(EvidenceKind::KernelTrace, text)
-            }
-            .count(split.packets.count()),
-        );
+        let told = Statement::fits(EvidenceKind::KernelTrace, text).count(split.packets.count());
+        shown.push(told.shown_if(is_explained && !stages.is_empty()));
         if claim.cause == Id::ServerThink && split.share(stages) < CONTRADICTED {
             unseen = unsent(split);
         }

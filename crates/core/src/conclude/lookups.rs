@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Observations;
 use super::blank::Blank;
 use crate::cause::evidence::{self, MATERIAL_SHARE, human, median};
-use crate::claim::{Advice, Basis, Claim};
+use crate::claim::{Advice, Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
 use crate::protocol::dns;
 use crate::registry::Id;
-use crate::report::{Affected, Evidence as Shown, EvidenceKind, Remark, Unit, counted};
+use crate::report::{Affected, EvidenceKind, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
 /// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
@@ -193,7 +193,7 @@ fn slow(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
         median(&late),
         human(nearest),
     );
-    let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
+    let shown = Statement::shows(EvidenceKind::Wire, text).count(late.count());
     claim.evidence.push(shown.packets(&packets));
     claim.basis = Basis::new(late.count(), is_one_domain);
     claim.text.summary = format!(
@@ -246,9 +246,9 @@ fn streamed(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> O
     Some(claim)
 }
 
-fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {
+fn shown(kind: &ResolvedKind, text: String) -> Option<Statement> {
     (kind.count() > 0).then(|| {
-        Shown::mechanism(EvidenceKind::Wire, text)
+        Statement::shows(EvidenceKind::Wire, text)
             .count(kind.count())
             .median(&kind.lost)
             .packets(&kind.packets)

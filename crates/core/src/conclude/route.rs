@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use crate::cause::evidence::human;
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::facts::Facts;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::registry::RouteProperty;
-use crate::report::{Evidence, EvidenceKind, Hop, HopState, Layer, LayerState, Route, counted};
+use crate::report::{EvidenceKind, Hop, HopState, Layer, LayerState, Route, counted};
 use crate::route::alike;
 
 /// Minimum share of the path's delay that must arise between two hops for these hops to be
@@ -178,8 +178,8 @@ pub(super) fn support(claims: &mut [Claim], facts: &Facts) {
                 RouteProperty::Delay => delay.clone(),
             });
         let text = text.map(|text| format!("a trace of the route before the load: {text}"));
-        let evidence = text.map(|text| Evidence::circumstance(EvidenceKind::Wire, text));
-        claim.inherited.extend(evidence);
+        let evidence = text.map(|text| Statement::fits(EvidenceKind::Wire, text));
+        claim.evidence.extend(evidence.map(Statement::inherited));
     }
 }
 

@@ -22,10 +22,10 @@ const KINDS: [EvidenceKind; 7] = [
 /// or is not available.
 pub(super) fn witnesses(claim: &Claim, observed: &Observed<'_>) -> Vec<Witness> {
     let says = |kind| {
-        let mut pieces = claim.all_evidence().filter(|piece| piece.kind == kind);
+        let mut evidence = claim.evidence.iter();
         if is_against(kind, claim, observed) {
             Says::Contradicts
-        } else if pieces.next().is_some() {
+        } else if evidence.any(|statement| statement.kind() == kind) {
             Says::Supports
         } else if is_available(kind, observed) {
             Says::Silent
@@ -60,7 +60,8 @@ fn is_against(kind: EvidenceKind, claim: &Claim, observed: &Observed<'_>) -> boo
     match kind {
         // Settings and calls are compared with the rule's own figures, which are not known here.
         EvidenceKind::Configuration | EvidenceKind::ForeignSocket => {
-            claim.basis.against.contains(&kind)
+            let mut own = claim.own_evidence();
+            own.any(|statement| statement.is_against() && statement.kind() == kind)
         }
         EvidenceKind::KernelTrace => {
             let service = observed.service;

@@ -2,7 +2,7 @@
 
 use super::witnesses::witnesses;
 use super::{Scene, display_filter, route};
-use crate::claim::{Advice, Claim};
+use crate::claim::{Advice, Claim, Statement};
 use crate::report::{Finding, Fix};
 
 /// Returns the findings of the claims, in the same order.
@@ -28,8 +28,10 @@ pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
 
 /// Returns the finding of a claim, without witnesses.
 pub(crate) fn finding(claim: Claim) -> Finding {
-    let mut evidence = claim.evidence.clone();
-    evidence.extend_from_slice(&claim.inherited);
+    let statements = claim.evidence.iter().cloned();
+    let (against, mut evidence): (Vec<_>, Vec<_>) = statements.partition(Statement::is_against);
+    evidence.sort_by_key(|statement| !statement.is_own());
+    let against = against.into_iter().map(|one| one.into_words().text);
     Finding {
         cause: claim.cause,
         verdict: claim.verdict(),
@@ -50,9 +52,9 @@ pub(crate) fn finding(claim: Claim) -> Finding {
         predicted: claim.time.predicted,
         title: claim.text.title,
         summary: claim.text.summary,
-        overturned_by: claim.text.overturned_by,
+        overturned_by: against.fold(claim.text.overturned_by, |all, one| all + "; " + &one),
         next: words(claim.text.next),
-        evidence,
+        evidence: evidence.into_iter().map(Statement::into_words).collect(),
         ruled_out: claim.ruled_out,
         candidates: claim.candidates,
         fix: words(claim.advice),
@@ -63,4 +65,33 @@ pub(crate) fn finding(claim: Claim) -> Finding {
 
 fn words(advice: Vec<Advice>) -> Vec<Fix> {
     advice.into_iter().map(Advice::into_words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::wait::Owner;
+    use crate::observed::flow::Endpoint;
+    use crate::registry::Id;
+    use crate::report::EvidenceKind;
+
+    #[test]
+    fn own_evidence_comes_first_and_what_contradicts_is_what_overturns() {
+        let at = Endpoint::new([10, 0, 0, 2].into(), 80);
+        let mut claim = Claim::blank(Id::DeferAccept, Owner::Server, at);
+        claim.text.overturned_by = "data".to_owned();
+        claim.evidence = vec![
+            Statement::shows(EvidenceKind::Wire, "merged").inherited(),
+            Statement::contradicts(EvidenceKind::Configuration, "no `deferred`"),
+            Statement::shows(EvidenceKind::Wire, "packets"),
+        ];
+        let finding = finding(claim);
+        let texts: Vec<&str> = finding
+            .evidence
+            .iter()
+            .map(|one| one.text.as_str())
+            .collect();
+        assert_eq!(texts, ["packets", "merged"]);
+        assert_eq!(finding.overturned_by, "data; no `deferred`");
+    }
 }

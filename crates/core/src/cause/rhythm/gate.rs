@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use super::{Answers, quantile, sorted};
 use crate::cause::evidence::human;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::claim::Statement;
+use crate::report::{EvidenceKind, counted};
 use crate::service::timeline::{self, Moment};
 
 /// Minimum number of responses to requests that waited.
@@ -89,14 +90,14 @@ impl Gate {
 
     /// Returns the even intervals as evidence of the kind `by`. `packets` are the last packets of
     /// some responses.
-    pub(in crate::cause) fn evidence(&self, by: EvidenceKind, packets: &[u64]) -> Evidence {
+    pub(in crate::cause) fn evidence(&self, by: EvidenceKind, packets: &[u64]) -> Statement {
         let (even, of) = self.even;
         let text = format!(
             "{even} of {} to requests that waited in parallel came {} after the previous one",
             counted(of as u64, "answer", "answers"),
             human(self.turn),
         );
-        Evidence::mechanism(by, text)
+        Statement::shows(by, text)
             .count(even as u64)
             .packets(packets)
     }

@@ -5,11 +5,10 @@ use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::wording::Wording;
 use crate::cause::{Case, Gathered};
-use crate::claim::{Basis, Claim};
+use crate::claim::{Basis, Claim, Statement};
 use crate::conclude::word;
 use crate::observed::event::{ListenerSample, SourceLocation};
-use crate::report::Evidence;
-use crate::report::Verdict;
+use crate::report::{Finding, Verdict};
 use crate::service::{Ledger, Stretches, Uploads};
 
 const NONE: Measured = Measured {
@@ -616,7 +615,7 @@ pub(in crate::cause) type General = &'static [(&'static str, &'static str)];
 /// Returns a strong claim with general advice.
 pub(in crate::cause) fn claim(cause: Id, general: General) -> Claim {
     let mut claim = Claim::blank(cause, Owner::Server, subject());
-    claim.evidence = vec![Evidence::mechanism(EvidenceKind::Wire, "packets")];
+    claim.evidence = vec![Statement::shows(EvidenceKind::Wire, "packets")];
     claim.basis = Basis::new(100, false);
     let wording = Wording {
         fix: general,
@@ -626,9 +625,13 @@ pub(in crate::cause) fn claim(cause: Id, general: General) -> Claim {
     claim
 }
 
+pub(in crate::cause) fn worded(claim: &Claim) -> Finding {
+    word::finding(claim.clone())
+}
+
 /// Returns the place and the change of each advice.
 pub(in crate::cause) fn advised(claim: &Claim) -> Vec<[String; 2]> {
-    let changes = word::finding(claim.clone()).fix.into_iter();
+    let changes = worded(claim).fix.into_iter();
     changes.map(|fix| [fix.r#where, fix.change]).collect()
 }
 
@@ -661,7 +664,7 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
     let [_, piece] = claim.evidence.as_slice() else {
         panic!("one more piece: {:?}", claim.evidence);
     };
-    let expected = Evidence::circumstance(
+    let expected = Statement::fits(
         EvidenceKind::Configuration,
         "nginx has `keepalive_requests 10;` (http > server :80): each connection was closed after \
          that number of requests",
@@ -741,14 +744,15 @@ fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
     let mut facts = facts(&[("listen deferred", "off")]);
     let against = told(claim(Id::DeferAccept, &[]), &facts, NONE);
     assert_eq!(against.verdict(), Verdict::Possible);
-    assert_eq!(against.basis.against, [EvidenceKind::Configuration]);
+    assert!(against.evidence[1].is_against());
+    let against = worded(&against);
     assert_eq!(against.evidence.len(), 1);
-    assert!(against.text.overturned_by.contains("no `deferred`"));
+    assert!(against.overturned_by.contains("no `deferred`"));
     facts.configuration[0].is_newer_than_process = Some(true);
     let silent = told(claim(Id::DeferAccept, &[]), &facts, NONE);
     assert_eq!(
-        (silent.verdict(), silent.basis.against.len()),
-        (Verdict::Strong, 0)
+        (silent.verdict(), silent.evidence.len()),
+        (Verdict::Strong, 1)
     );
 }
 
@@ -802,7 +806,7 @@ fn doubt_and_defaults_are_told() {
         ..Facts::default()
     };
     let claim = told(claim(Id::CompressionCost, &[]), &facts, NONE);
-    let text = &claim.evidence.last().expect("a setting").text;
+    let text = &worded(&claim).evidence[1].text;
     assert!(text.contains("not certain: two servers"), "{text}");
     let mut default = line("proxy_http_version", "1.0");
     default.set_at = None;

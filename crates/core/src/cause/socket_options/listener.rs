@@ -1,6 +1,6 @@
 //! Listeners: the length of the accept queue, TCP_DEFER_ACCEPT and TCP_FASTOPEN.
 
-use super::{Revision, Statement};
+use super::{CallMatch, Revision};
 use crate::cause::Case;
 use crate::claim::{Advice, Tunable};
 use crate::facts::Listening;
@@ -14,7 +14,7 @@ struct Limit {
 
 /// Returns the statement on the length of the accept queue: the program limits it, or
 /// `net.core.somaxconn` does. `None` if neither is known and the queue was not seen full.
-pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
+pub(super) fn backlog(case: &Case<'_>) -> Option<CallMatch> {
     let listening = case.facts.calls.listener(case.endpoint);
     let fullest = samples(case).max_by_key(|sample| sample.queued);
     let accepted = listening.and_then(|listening| listening.accepted);
@@ -39,10 +39,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
     let revision = limit.map_or(Revision::Keep, |limit| {
         Revision::Replace(Tunable::AcceptQueue, limit.advice)
     });
-    Some(Statement {
-        shows_mechanism: full.is_some(),
-        ..Statement::fitting(text, 1, revision)
-    })
+    Some(CallMatch::fitting(text, 1, revision).shown_if(full.is_some()))
 }
 
 /// Returns the samples of the service's listeners.
@@ -113,29 +110,26 @@ fn by_program(reason: String, program: String, room: u32) -> Limit {
 }
 
 /// Returns the statement on TCP_DEFER_ACCEPT.
-pub(super) fn deferred(listening: &Listening) -> Option<Statement> {
+pub(super) fn deferred(listening: &Listening) -> Option<CallMatch> {
     let accepted = listening.accepted?;
     let program = &listening.program;
     if !accepted.is_deferred {
         let text = format!("the listener of {program} had no TCP_DEFER_ACCEPT when it accepted");
-        return Some(Statement::against(text, 1));
+        return Some(CallMatch::against(&text));
     }
     let text = format!("the listener of {program} had TCP_DEFER_ACCEPT when it accepted");
     let advice = Advice::new(program.to_string(), "listen without TCP_DEFER_ACCEPT");
     let revision = Revision::Replace(Tunable::DeferAccept, advice);
-    Some(Statement {
-        shows_mechanism: true,
-        ..Statement::fitting(text, 1, revision)
-    })
+    Some(CallMatch::fitting(text, 1, revision).shown_if(true))
 }
 
 /// Returns the statement on TCP_FASTOPEN.
-pub(super) fn fastopen(listening: &Listening) -> Option<Statement> {
+pub(super) fn fastopen(listening: &Listening) -> Option<CallMatch> {
     let queue = listening.accepted.map(|accepted| accepted.fastopen)?;
     let text = format!(
         "the listener of {} has TCP_FASTOPEN with a queue of {queue}: it gives clients cookies for \
          data in SYNs",
         listening.program,
     );
-    (queue > 0).then(|| Statement::fitting(text, 1, Revision::Keep))
+    (queue > 0).then(|| CallMatch::fitting(text, 1, Revision::Keep))
 }

@@ -1,7 +1,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::cause::settings::tests::{Empty, General, advised, claim, subject};
+use crate::cause::settings::tests::{Empty, General, advised, claim, subject, worded};
+use crate::claim::Statement;
 use crate::facts::Facts;
 use crate::facts::KernelFacts;
 use crate::observed::event::{ListenerSample, TargetId};
@@ -97,13 +98,10 @@ fn an_option_that_was_set_in_time_contradicts_a_hold() {
     let set = facts(Accepted::default(), &[(6, 1, &[1], 0)]);
     let claim = compared(Id::NagleRoundTrip, &set, 40, &[]);
     assert_eq!(claim.verdict(), Verdict::Possible);
-    assert_eq!(claim.basis.against, [EvidenceKind::ForeignSocket]);
-    assert!(
-        claim
-            .text
-            .overturned_by
-            .contains("nginx[12] accepted 4 connections")
-    );
+    let finding = worded(&claim);
+    assert_eq!(finding.evidence.len(), 1);
+    let accepted = "; nginx[12] accepted 4 connections";
+    assert!(finding.overturned_by.starts_with(accepted), "{finding:#?}");
 }
 
 #[test]
@@ -132,7 +130,7 @@ fn an_option_that_nobody_set_is_part_of_the_mechanism_and_advice_on_it_goes() {
         &[("server", "set {TCP_NODELAY}")],
     );
     assert_eq!(claim.verdict(), Verdict::Proven);
-    assert!(claim.evidence[1].text.contains("on none of them"));
+    assert!(worded(&claim).evidence[1].text.contains("on none of them"));
     assert_eq!(claim.advice.len(), 1);
     let tuned = compared(
         Id::SendBuffer,
@@ -169,7 +167,7 @@ fn who_set_an_option_is_named_with_its_value() {
     for (cause, option, words, text) in cases {
         let set = facts(Accepted::default(), &[(1, option, words, 0)]);
         let claim = compared(cause, &set, 9, &[]);
-        let told = &claim.evidence[1].text;
+        let told = &worded(&claim).evidence[1].text;
         assert!(told.contains("nginx[12]") && told.contains(text), "{told}");
         assert_eq!(advised(&claim)[0][0], "nginx[12]");
     }
@@ -189,7 +187,7 @@ fn a_line_of_the_configuration_is_better_advice_than_the_call() {
     let empty = Empty::default();
     let mut claim = Claim::blank(Id::SendBuffer, Owner::Server, subject());
     claim.advice = vec![Advice::new("/etc/nginx/nginx.conf:9", "take `sndbuf` out")];
-    let piece = Evidence::circumstance(EvidenceKind::Configuration, "nginx has sndbuf");
+    let piece = Statement::fits(EvidenceKind::Configuration, "nginx has sndbuf");
     claim.evidence = vec![piece];
     let case = empty.case(&set, Some(TargetId::Subject));
     let Conclusion::Claim(claim) = explained(Conclusion::Claim(Box::new(claim)), &case) else {
@@ -214,7 +212,11 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     };
     let short = of(&sampled(listening(6, 5, 4096)));
     assert_eq!(short.verdict(), Verdict::Proven);
-    assert!(short.evidence[1].text.contains("somaxconn allows 4096"));
+    assert!(
+        worded(&short).evidence[1]
+            .text
+            .contains("somaxconn allows 4096")
+    );
     assert_eq!(
         advised(&short),
         [["the program", "raise the backlog of listen() above 5"]]
@@ -227,7 +229,7 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     listen.after = Some(128);
     listened.calls.add_call(&listen);
     let named = of(&listened);
-    let text = &named.evidence[1].text;
+    let text = &worded(&named).evidence[1].text;
     assert!(text.contains("nginx[12] asked listen() for 511"), "{text}");
     assert_eq!(
         advised(&named),
@@ -251,5 +253,5 @@ fn a_listener_without_the_option_contradicts() {
         ..Accepted::default()
     };
     let told = compared(Id::FastOpenBlackHole, &facts(open, &[]), 9, &[]);
-    assert!(told.evidence[1].text.contains("queue of 16"));
+    assert!(worded(&told).evidence[1].text.contains("queue of 16"));
 }

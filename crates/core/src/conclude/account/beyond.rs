@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use crate::cause::Case;
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, counted};
+use crate::report::{EvidenceKind, counted};
 use crate::service::TimePlace;
 use crate::service::tally::Tally;
 
@@ -72,7 +72,7 @@ impl Beyond {
     }
 
     /// Returns the evidence for this time.
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(super) fn evidence(&self) -> Statement {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
             TimePlace::Path => format!(
@@ -89,7 +89,7 @@ impl Beyond {
                 human(self.least),
             ),
         };
-        Evidence::circumstance(EvidenceKind::Wire, text)
+        Statement::fits(EvidenceKind::Wire, text)
             .count(self.tally.affected)
             .median(&self.tally.saved)
     }

@@ -11,11 +11,11 @@ use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
 use crate::cause::served;
-use crate::claim::{Advice, Claim};
+use crate::claim::{Advice, Claim, Statement};
 use crate::conclude::lookups::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
-use crate::report::{Affected, Booking, Evidence, EvidenceKind, Location, Remark, Shape, Verdict};
+use crate::report::{Affected, Booking, EvidenceKind, Location, Remark, Shape, Verdict};
 use crate::service::TimePlace;
 
 /// Returns a claim for each place of a service whose unclaimed time matters. `whole` is the time
@@ -113,7 +113,7 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Claim> {
     let text = format!("getaddrinfo() took {}", human(slow.took));
     claim
         .evidence
-        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+        .push(Statement::fits(EvidenceKind::OwnSocket, text));
     claim.location = Some(Location {
         certainty: Verdict::Strong,
         because: "the resolution was timed".to_owned(),
@@ -238,7 +238,7 @@ fn summary(
 
 /// Returns the evidence that lists, for each kind of wait at `spot`, the mean time that no cause
 /// explains.
-fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
+fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Statement {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
     let parts: Vec<String> = list
@@ -254,7 +254,7 @@ fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Ev
         })
         .collect();
     let text = format!("its parts, on average: {}", parts.join(", "));
-    Evidence::circumstance(case.timed_by(), text).count(count)
+    Statement::fits(case.timed_by(), text).count(count)
 }
 
 /// Returns the name of a wait. During connection setup, a program waits within a TLS handshake.
@@ -284,7 +284,7 @@ fn of_sender(booking: &Booking) -> &'static str {
 }
 
 /// Returns the evidence that lists the maximum time that each of the other places can have taken.
-fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
+fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Statement> {
     spot.place?;
     let ledger = &booked.service.ledger;
     let count = booked.scaled(ledger.latency.all.count()).max(1);
@@ -307,7 +307,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
         return None;
     }
     let text = format!("other time, on average per request: {}", parts.join(", "));
-    Some(Evidence::circumstance(case.timed_by(), text))
+    Some(Statement::fits(case.timed_by(), text))
 }
 
 /// Returns the next measurement that narrows the place or the cause down.

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
-use crate::claim::Claim;
+use crate::claim::{Claim, Statement};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, ExperimentOutcome};
+use crate::report::{EvidenceKind, ExperimentOutcome};
 
 /// Minimum cost of a claim that explains an experiment, as a share of the experiment's effect.
 const EXPLAINED: f64 = 0.5;
@@ -47,9 +47,10 @@ fn is_material(outcome: &ExperimentOutcome) -> bool {
 
 fn is_explained(outcome: &ExperimentOutcome, causes: &[Claim]) -> bool {
     causes.iter().any(|cause| {
-        let tried = |evidence: &Evidence| evidence.kind == EvidenceKind::Intervention;
         let each = cause.time.cost.likely / cause.affected.of.max(1);
-        cause.all_evidence().any(tried) || each as f64 >= gain(outcome) as f64 * EXPLAINED
+        let mut kinds = cause.evidence.iter().map(Statement::kind);
+        kinds.any(|kind| kind == EvidenceKind::Intervention)
+            || each as f64 >= gain(outcome) as f64 * EXPLAINED
     })
 }
 
@@ -58,7 +59,7 @@ fn gain(outcome: &ExperimentOutcome) -> u64 {
     outcome.difference_ns.min(0).unsigned_abs()
 }
 
-fn evidence(outcome: &ExperimentOutcome) -> Evidence {
+fn evidence(outcome: &ExperimentOutcome) -> Statement {
     let mean = |ns| human(Duration::from_nanos(ns));
     let text = format!(
         "{} changed the mean from {} to {}, and no finding explains why",
@@ -66,7 +67,7 @@ fn evidence(outcome: &ExperimentOutcome) -> Evidence {
         mean(outcome.control.mean),
         mean(outcome.treated.mean),
     );
-    Evidence::circumstance(EvidenceKind::Intervention, text).count(outcome.treated.count)
+    Statement::fits(EvidenceKind::Intervention, text).count(outcome.treated.count)
 }
 
 #[cfg(test)]
