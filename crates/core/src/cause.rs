@@ -238,10 +238,11 @@ impl Case<'_> {
             .filter(|_| self.target == Some(TargetId::Subject))
     }
 
-    /// Returns how often an accept queue on the target's host was full, if the service is our
-    /// target. The kernel counts all listeners of the host together.
+    /// Returns how often an accept queue on the server's host was full, if the service is our target
+    /// or was watched. The kernel counts all listeners of the host together.
     pub(crate) fn listen_overflows(&self) -> u64 {
-        if self.target == Some(TargetId::Subject) {
+        let is_watched = self.target.is_none() && self.facts.turns.tally.is_some();
+        if is_watched || self.target == Some(TargetId::Subject) {
             self.facts.listen_overflows()
         } else {
             0

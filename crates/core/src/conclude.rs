@@ -235,7 +235,7 @@ fn remarks(observations: &Observations) -> Vec<Remark> {
     notes.extend(streams::hidden(observations));
     notes.extend(sweep::remarks(facts));
     notes.extend(sockets::left_out(&facts.live));
-    notes.extend(watch::remarks(&facts.turns));
+    notes.extend(watch::remarks(facts));
     notes.extend(queueing::remarks(facts));
     notes.extend(probes::remarks(facts));
     notes

@@ -10,6 +10,7 @@
 
 mod browser;
 mod conclusions;
+mod counted;
 mod editor;
 mod ends;
 mod keys;
@@ -54,6 +55,7 @@ use crate::probe::{Ports, parse_ports};
 use crate::render::html;
 use crate::view::serve;
 use conclusions::Conclusions;
+use counted::ServerCounters;
 use editor::Editor;
 use ends::ProcessEnds;
 pub(crate) use keys::restore as restore_terminal;
@@ -199,6 +201,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if let Some(remark) = remark {
         console.note(&remark);
     }
+    let counters = ServerCounters::begin(options, listeners.as_deref());
     let ends = ProcessEnds::new(options, &listeners.unwrap_or_default());
     let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
@@ -212,6 +215,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         ends,
+        counters,
         namespace: wanted.namespace,
         analyzer: options.analyzer(sink, is_drawn),
         lines,

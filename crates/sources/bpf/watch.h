@@ -53,6 +53,10 @@ struct watch_control {
 	__u32 look;
 	/* CLOCK_MONOTONIC minus CLOCK_REALTIME, in ns. */
 	__s64 monotonic;
+	/* True if there are no pauses between sampling periods, so that a handshake is
+	 * seen as a whole, however long it takes. */
+	__u32 is_whole;
+	__u32 pad;
 };
 
 /* Counts, separate for each processor. */

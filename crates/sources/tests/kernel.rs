@@ -983,6 +983,54 @@ fn what_the_host_drops_is_counted_with_the_kernels_reason() {
     );
 }
 
+/// Returns the segments of a client that connects while the accept queue is full, and answers once
+/// there is room again: a second later, when the client repeats its SYN.
+fn connecting_late() -> Seen {
+    let listener = listen("127.0.0.1");
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let fill = |_| TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let filling: Vec<_> = (0..3).map(fill).collect();
+    let mut watch = Watch::start(&of_port(address.port())).unwrap();
+    let client = thread::spawn(move || TcpStream::connect(address).unwrap());
+    thread::sleep(Duration::from_millis(300));
+    let accepted = filling.iter().flatten().count();
+    let mut served: Vec<_> = listener.incoming().take(accepted).collect();
+    served.extend(listener.incoming().take(1));
+    let client = client.join().unwrap().local_addr().unwrap();
+    let mut seen = Seen::default();
+    let mut take = |sighting: Sighting<'_>| {
+        if let Sighting::Packet(Packet::Tcp(segment, payload)) = sighting
+            && <[_; 2]>::from(segment.flow.ends())
+                .map(|end| end.port)
+                .contains(&client.port())
+        {
+            seen.segments.push((*segment, payload.to_vec()));
+        }
+    };
+    watch.take(&mut take);
+    seen.standing = watch.finish(&mut take);
+    seen
+}
+
+#[test]
+fn a_syn_that_the_host_ignored_is_seen_with_the_one_that_it_answered() {
+    const TEST: &str = "a_syn_that_the_host_ignored_is_seen_with_the_one_that_it_answered";
+    watching(TEST, || {
+        let seen = connecting_late();
+        let segments: Vec<&Segment> = seen.segments.iter().map(|(segment, _)| segment).collect();
+        let [ignored, syn, answer, ack, ..] = segments[..] else {
+            panic!("{segments:#?}");
+        };
+        let flags = [ignored, syn, answer, ack].map(|segment| segment.flags.0);
+        assert_eq!(flags, [0x02, 0x02, 0x12, 0x10], "{segments:#?}");
+        let waited = syn.at.since(ignored.at);
+        assert!(waited >= Duration::from_millis(900), "{waited:?}");
+        assert!(!ignored.ip.is_own && answer.ip.is_own);
+        assert!(seen.standing.tally.sees_handshakes);
+    });
+}
+
 #[test]
 fn how_a_connection_was_made_is_told_from_its_socket() {
     watching("how_a_connection_was_made_is_told_from_its_socket", || {

@@ -18,6 +18,7 @@ mod stopped;
 mod summed;
 mod unanswered;
 mod watched;
+mod watched_setups;
 mod watched_stream;
 mod whole;
 

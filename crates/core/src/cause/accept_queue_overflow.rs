@@ -180,7 +180,7 @@ impl Rule {
         let overflows = case.listen_overflows();
         if overflows > 0 {
             let text = format!(
-                "the kernel of the server's host found an accept queue full {} during the load \
+                "the kernel of the server's host found an accept queue full {} meanwhile \
                  (TcpExtListenOverflows)",
                 counted(overflows, "time", "times")
             );

@@ -16,6 +16,9 @@ use crate::service::tcp_handshakes::{self, WhyRepeated};
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
 
+/// The kernel's reason for what a packet filter drops (`include/net/dropreason-core.h`).
+const FILTERED: &str = "NETFILTER_DROP";
+
 const WORDING: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
               started {late} (median) late. A lost SYN and a lost answer look the same at this \
@@ -39,6 +42,18 @@ const WORDING: Wording = Wording {
 const IGNORED: Wording = Wording {
     summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
         SYN reached it and was not answered, so that they started {late} (median) late.",
+    fix: &[
+        (
+            "server",
+            "check its listen queues (`nstat -az TcpExtListenDrops TcpExtListenOverflows`) and what \
+             its packet filter drops (`nft list ruleset`, `iptables -nvL`): a limit on SYNs, a full \
+             table of connections",
+        ),
+        (
+            "client",
+            "reuse connections; race addresses (Happy Eyeballs)",
+        ),
+    ],
     ..WORDING
 };
 
@@ -283,6 +298,7 @@ impl Rule {
         claim.evidence.extend(only_syns);
         if culprit == Owner::Server {
             claim.evidence.push(self.unanswered());
+            claim.evidence.extend(filtered(case));
         }
         self.tell(&mut claim, culprit);
         claim
@@ -320,6 +336,17 @@ impl Rule {
         );
         Statement::fits(EvidenceKind::Wire, text).count(self.ignored)
     }
+}
+
+/// Returns the evidence that the packet filter of a watched host drops packets of the service's port.
+/// The kernel counts all of them together, not SYNs alone.
+fn filtered(case: &Case<'_>) -> Option<Statement> {
+    let dropped = case.facts.turns.dropped(FILTERED);
+    let text = format!(
+        "a packet filter of the server's host dropped {} of the watched ports ({FILTERED})",
+        counted(dropped, "packet", "packets")
+    );
+    (dropped > 0).then(|| Statement::fits(EvidenceKind::KernelTrace, text).count(dropped))
 }
 
 /// Returns the evidence of our own probes whose SYN had to be retransmitted.

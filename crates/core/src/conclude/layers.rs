@@ -396,6 +396,13 @@ fn connection(evidence: &Observations, ledger: &Ledger) -> Layer {
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
     }
+    if evidence.is_only_watched() && !super::watch::sees_handshakes(&evidence.facts) {
+        let line = format!(
+            "{} made; SYNs that clients had to repeat before are not seen",
+            counted(setups.count, "connection was", "connections were")
+        );
+        return layer("connection", LayerState::NotMeasured, line, "from sockets");
+    }
     let line = match setups.count {
         0 => format!(
             "{} made",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kernel_join;
 use crate::cause::service::Service;
-use crate::facts::{ServiceTurns, Turns};
+use crate::facts::{Facts, ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
 use crate::report::{
@@ -94,12 +94,36 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
     }
 }
 
+/// Returns true if a watch saw each segment of the handshakes. Otherwise it knows of connections only
+/// when they are made.
+pub(super) fn sees_handshakes(facts: &Facts) -> bool {
+    let tally = facts.turns.tally.as_ref();
+    tally.is_some_and(|tally| tally.sees_handshakes)
+}
+
+/// Returns the remark on attempts to connect that a watch knows only by count, because it did not
+/// see the handshakes.
+fn overflows(facts: &Facts) -> Option<Remark> {
+    let overflows = facts.listen_overflows();
+    (overflows > 0 && !sees_handshakes(facts)).then(|| Remark {
+        id: "watch-overflows".to_owned(),
+        text: format!(
+            "This host found an accept queue full {}: the kernel then ignores a SYN, and the client \
+             waits for a second or more until it repeats it. This watch did not see which \
+             connections did: their time begins when they are made. A watch of the port alone (-p) \
+             shows it, unless the rate is high; so does a capture.",
+            counted(overflows, "time", "times"),
+        ),
+    })
+}
+
 /// Returns the remarks on observations that were lost or left out.
-pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
+pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
+    let turns = &facts.turns;
     let Some(tally) = &turns.tally else {
         return Vec::new();
     };
-    let mut list = Vec::new();
+    let mut list: Vec<Remark> = overflows(facts).into_iter().collect();
     let mut say = |id: &str, text: String| {
         list.push(Remark {
             id: id.to_owned(),

@@ -84,6 +84,8 @@ pub(crate) struct SynAnswer {
     retransmissions: u32,
     /// Time to live of the first answer.
     pub(crate) ttl: Option<u8>,
+    /// True if the observing host sent it.
+    is_own: bool,
 }
 
 /// The ICMP error "unreachable" sent in reply to a SYN.
@@ -181,15 +183,16 @@ impl Opening {
 }
 
 impl Setup {
-    /// Returns true if an observation point next to the server saw the first SYN and no answer to
-    /// it: the path between the two is short, so the handshake's time is that of the path to the
-    /// client.
+    /// Returns true if an observation point at the server saw the first SYN and no answer to it. The
+    /// point is on the server's host, or next to it: the path between the two is short, so the
+    /// handshake's time is that of the path to the client.
     pub(crate) fn was_ignored(&self) -> bool {
         let (Some(answered), Some(end)) = (self.answer.at, self.end) else {
             return false;
         };
         let (near, far) = (answered.since(self.syns.last()), end.since(answered));
-        self.syns.retransmissions > 0 && !self.is_blurred && is_beside(near, far)
+        let is_there = self.answer.is_own || is_beside(near, far);
+        self.syns.retransmissions > 0 && !self.is_blurred && is_there
     }
 
     /// Returns true if the client retransmitted its SYN although an answer to it had passed the
@@ -277,6 +280,7 @@ impl Setup {
         let Some(before) = self.answer.at else {
             self.answer.at = Some(answer.at);
             self.answer.ttl = Some(answer.ip.ttl);
+            self.answer.is_own = answer.ip.is_own;
             let options = &answer.options;
             self.opening.is_bare_answer = options.window_scale.is_none()
                 && !options.sack_permitted

@@ -109,6 +109,13 @@ pub(crate) struct ServiceTurns {
 }
 
 impl Turns {
+    /// Returns the number of packets of the watched ports that their host dropped for this reason.
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        let drops = self.tally.iter().flat_map(|tally| &tally.drops);
+        let meant = drops.filter(|(dropped_for, _)| dropped_for == reason);
+        meant.map(|(_, packets)| packets).sum()
+    }
+
     /// Returns the number of requests that each recorded turn represents: 1 divided by the sampled
     /// share.
     pub(crate) fn each_for(&self) -> f64 {

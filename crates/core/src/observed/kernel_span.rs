@@ -247,6 +247,9 @@ pub struct WatchTally {
     /// Packets of the watched ports that this host dropped, by the kernel's drop reason (`enum
     /// skb_drop_reason` without its prefix).
     pub drops: Vec<(String, u64)>,
+    /// True if the segments of all handshakes were reported: also SYNs that were ignored.
+    #[serde(default)]
+    pub sees_handshakes: bool,
 }
 
 /// Throttling of control groups that had used up their processor time.

@@ -12,6 +12,7 @@ use lagtrace_sources::privilege::namespace_id;
 
 use super::browser::Effect;
 use super::conclusions::Conclusions;
+use super::counted::ServerCounters;
 use super::ends::ProcessEnds;
 use super::live::Live;
 use crate::analyze::listing::Listing;
@@ -34,6 +35,7 @@ pub(super) struct Session {
     /// The calls on the watched sockets.
     pub(super) calls: Option<CallTrace>,
     pub(super) ends: ProcessEnds,
+    pub(super) counters: Option<ServerCounters>,
     /// The network namespace that is watched; `None` for all.
     pub(super) namespace: Option<u64>,
     pub(super) conclusions: Conclusions,
@@ -144,6 +146,10 @@ impl Session {
             let event = Event::here(clock::now(), Phase::Baseline, body);
             self.analyzer.observe(event);
         };
+        let counters = self.counters.into_iter();
+        counters
+            .flat_map(ServerCounters::changes)
+            .for_each(&mut observe);
         self.seen.dropped = Some(standing.tally.lost_records);
         observe(EventBody::Watched(standing.tally));
         observe(EventBody::Capture(self.seen));

@@ -185,6 +185,8 @@ __u32 has_refusals = 0;
 struct kept_segment {
 	struct segment_record record;
 	__u8 more[MAX_KEPT - MAX_CAPTURED];
+	/* True if the segment was reported when it came; its bytes are not here. */
+	__u8 is_reported;
 };
 
 /* The first segment with a request, for connections that are not known to be
@@ -245,6 +247,16 @@ static __always_inline bool is_sampled(__u32 hash)
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
 
 	return now && now->look && (hash & now->sample_mask) == 0;
+}
+
+/* Returns true if the segments of handshakes are reported one by one: the ports alone
+ * select connections, and there are no pauses in which such a segment could pass
+ * unseen. */
+static __always_inline bool shows_handshakes(void)
+{
+	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
+
+	return is_for_ports_alone() && now && now->look && now->is_whole;
 }
 
 static __always_inline __u64 fold(const __be32 *words)
@@ -374,9 +386,10 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	return c;
 }
 
-/* Reports the handshake of a connection that this host has just accepted. Three
- * kinds are left out, because the socket does not have all their values:
- * handshakes with retransmissions, with SYN cookies and with TCP_DEFER_ACCEPT. */
+/* Reports the handshake of a connection that this host has just accepted, unless its
+ * segments were reported. Three kinds are left out, because the socket does not have
+ * all their values: handshakes with retransmissions, with SYN cookies and with
+ * TCP_DEFER_ACCEPT. */
 static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp, const struct connection *c)
 {
 	struct tcp_options_received *options = &tp->rx_opt;
@@ -384,7 +397,7 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 	struct opening_record *r;
 	struct flow terms = {};
 
-	if (!is_sampled(c->hash) || !tp->srtt_us || tp->total_retrans ||
+	if (shows_handshakes() || !is_sampled(c->hash) || !tp->srtt_us || tp->total_retrans ||
 	    tp->inet_conn.icsk_accept_queue.rskq_defer_accept)
 		return;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
@@ -414,13 +427,16 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 }
 
 /* Reports the segment that was kept for a connection, unless it is more than
- * KEPT_BEFORE older than the connection. */
+ * KEPT_BEFORE older than the connection, or was reported when it came. */
 static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, const struct connection *c)
 {
 	struct kept_segment *found = bpf_map_lookup_elem(&kept, key), *r;
 
 	if (!found || found->record.at + KEPT_BEFORE < c->made_at)
 		return;
+	flow->is_asked = 1;
+	if (found->is_reported)
+		goto out;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		count(lost_records);
@@ -429,8 +445,8 @@ static __always_inline void hand_up_kept(const struct key *key, struct flow *flo
 	bpf_probe_read_kernel(r, sizeof(*r), found);
 	r->record.namespace = flow->namespace;
 	r->record.terms = flow->peer;
-	flow->is_asked = 1;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+out:
 	bpf_map_delete_elem(&kept, key);
 }
 

@@ -23,6 +23,8 @@ static __always_inline void fill_segment(struct segment_record *r, struct sk_buf
 
 	if (wanted > len)
 		wanted = len;
+	/* The compiler must not leave out the check that the verifier needs. */
+	asm volatile("" : "+r"(wanted));
 	if (wanted > room)
 		wanted = room;
 	r->kind = kind;
@@ -97,6 +99,21 @@ static __always_inline void keep_segment(const struct key *key, struct sk_buff *
 		fill_segment(&r->record, skb, RECORD_SEGMENT_IN, now, 0, len, wanted, MAX_KEPT);
 }
 
+/* Notes that data came on a connection that is not known yet, and was reported. Once the
+ * connection is known, it counts as asked. */
+static __always_inline void mark_reported(const struct key *key, __u64 now)
+{
+	struct kept_segment *mark;
+
+	if (bpf_map_update_elem(&kept, key, &no_segment, BPF_ANY))
+		return;
+	mark = bpf_map_lookup_elem(&kept, key);
+	if (mark) {
+		mark->record.at = now;
+		mark->is_reported = 1;
+	}
+}
+
 /* Returns true if another device showed the same frame within COPY_WITHIN. A
  * later frame can have the same address in memory, but it comes from the same
  * device. */
@@ -147,6 +164,7 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	struct tcp_header tcp;
 	struct ends ends = {};
 	struct key key = {};
+	struct flow stranger = {};
 	struct flow *flow;
 	__u32 header_len, wanted, len;
 	__u64 now;
@@ -194,6 +212,15 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (len <= header_len)
 		len = skb->len;
 	wanted = header_len + (tcp.doff >> 4) * 4;
+	/* A segment of a handshake, or one that TCP ignores because the handshake is not
+	 * over for it. */
+	if (!flow && shows_handshakes() && is_watched_namespace(skb->dev->nd_net.net)) {
+		stranger.namespace = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
+		stranger.is_ours = 1;
+		if (len > wanted)
+			mark_reported(&key, now);
+		flow = &stranger;
+	}
 	if (!flow || !flow->is_ours) {
 		/* Without configured ports, an unknown connection may belong to any
 		 * program of this host. */
@@ -241,6 +268,41 @@ static __always_inline void note_departure(struct flow *flow, const struct sk_bu
 	flow->queued = queued;
 }
 
+/* Reads the headers of a segment that leaves. Returns the offset of the IP header from
+ * the packet's data; -1 if there is none of TCP. Below a tunnel's device, the segment
+ * is inside another packet; it was seen above that device. */
+static __always_inline int read_headers(const struct sk_buff *skb, struct headers *h, struct tcp_header *tcp)
+{
+	__u32 offset;
+
+	if (bpf_probe_read_kernel(h, __builtin_offsetof(struct headers, v4.source), skb->head + skb->network_header) ||
+	    bpf_probe_read_kernel(tcp, sizeof(*tcp), skb->head + skb->transport_header))
+		return -1;
+	if ((h->v4.version_ihl >> 4 == 4 ? h->v4.protocol : h->v6.next) != IPPROTO_TCP)
+		return -1;
+	offset = skb->head + skb->network_header - skb->data;
+	return offset > 256 ? -1 : (int)offset;
+}
+
+/* Reports the answer to a SYN, or the reset that refuses a segment. The connection has no
+ * socket of its own. */
+static __always_inline void hand_up_answer(struct sk_buff *skb)
+{
+	struct flow stranger = {};
+	struct tcp_header tcp;
+	struct headers h;
+	int offset;
+
+	if (!shows_handshakes() || !is_watched_namespace(skb->dev->nd_net.net))
+		return;
+	offset = read_headers(skb, &h, &tcp);
+	if (offset < 0 || !(tcp.flags & (FLAG_SYN | FLAG_RST)) || !is_watched_port(bpf_ntohs(tcp.source)))
+		return;
+	stranger.namespace = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
+	hand_up_within(skb, RECORD_SEGMENT_OUT, &stranger, bpf_ktime_get_ns(), offset, skb->len - offset,
+		       skb->transport_header - skb->network_header + (tcp.doff >> 4) * 4, MAX_CAPTURED);
+}
+
 /* The device's driver receives a segment, which has passed all queues. Captures
  * see it at the same point. */
 SEC("tp_btf/net_dev_start_xmit")
@@ -252,15 +314,22 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 	struct ends ends = {};
 	struct key key = {};
 	struct flow *flow;
-	__u32 offset, wanted, len, seq;
+	__u32 wanted, len, seq;
+	int offset;
 	__u64 now;
 	unsigned char state;
 
+	/* A SYN cookie has no socket. A reset without a connection comes from a raw socket of
+	 * the kernel, whose port is the protocol's number. */
+	if (!sk || sk->__sk_common.skc_num == IPPROTO_TCP)
+		hand_up_answer(skb);
 	if (!sk || !is_watched_port(sk->__sk_common.skc_num))
 		return 0;
 	/* In some of these states, the kernel has only a small socket without most
 	 * fields (struct request_sock, struct inet_timewait_sock). */
 	state = sk->__sk_common.skc_state;
+	if (state == TCP_NEW_SYN_RECV)
+		hand_up_answer(skb);
 	if (state == TCP_SYN_SENT || state == TCP_SYN_RECV || state == TCP_NEW_SYN_RECV || state == TCP_TIME_WAIT)
 		return 0;
 	if (sk->sk_protocol != IPPROTO_TCP || !ends_of(sk, &ends))
@@ -269,15 +338,8 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow || !flow->is_ours || !is_sampled(flow->hash))
 		return 0;
-	if (bpf_probe_read_kernel(&h, __builtin_offsetof(struct headers, v4.source), skb->head + skb->network_header) ||
-	    bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
-		return 0;
-	/* Below a tunnel's device, the segment is inside another packet. It was seen
-	 * above that device. */
-	if ((h.v4.version_ihl >> 4 == 4 ? h.v4.protocol : h.v6.next) != IPPROTO_TCP)
-		return 0;
-	offset = skb->head + skb->network_header - skb->data;
-	if (offset > 256)
+	offset = read_headers(skb, &h, &tcp);
+	if (offset < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
 	len = skb->len - offset;

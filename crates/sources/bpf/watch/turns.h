@@ -6,6 +6,8 @@
 #define LAGTRACE_WATCH_TURNS_H
 
 #define FLAG_FIN 0x01
+#define FLAG_SYN 0x02
+#define FLAG_RST 0x04
 #define MSG_PEEK 2
 
 /* The part of a TCP header that is read. */

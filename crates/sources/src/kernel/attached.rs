@@ -22,14 +22,14 @@ use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::observed::passage::PassagePoint;
-use lagtrace_core::observed::segment::SentBy;
+use lagtrace_core::observed::segment::{Segment, SentBy, TcpFlags};
 use lagtrace_core::observed::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use self::inbox::Inbox;
 use self::quota::Quotas;
-use self::record::{Told, is_of_socket, read};
+use self::record::{Terms, Told, is_of_socket, read};
 use self::sampling::Sampling;
 use self::steal::Steal;
 use self::tally::{latency, tally};
@@ -51,6 +51,8 @@ pub struct Watch {
     ring: Ring,
     inbox: Inbox,
     programs: RefCell<Counted>,
+    /// True if the ports alone select the connections: then handshakes are reported.
+    is_for_ports_alone: bool,
     /// Descriptions of the data that is missing because this kernel lacks tracepoints.
     missing: Vec<String>,
     /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
@@ -118,6 +120,7 @@ impl Watch {
     /// be read.
     pub fn start_by(mut way: Box<dyn Ask>, options: &WatchOptions) -> Result<Self, KernelError> {
         let asked = WatchRequest::of(options)?;
+        let is_for_ports_alone = asked.is_for_ports_alone();
         let sampling = Sampling::new(Instant::now());
         let (reply, descriptors) = way.ask(Request::StartWatch(asked))?;
         // From here on, the programs are removed if anything fails.
@@ -133,6 +136,7 @@ impl Watch {
                 seat,
                 counts: WatchCounts::default(),
             }),
+            is_for_ports_alone,
             missing: lacking.what_is_missing(),
             stamps: None,
             clock: Clock::new(),
@@ -197,8 +201,7 @@ impl Watch {
                 let mut packet = self.decoder.packet(&record, point);
                 if let Packet::Tcp(segment, _) = &mut packet {
                     segment.ip.sent_by = SentBy::of_own(is_own);
-                    segment.options.mss = Some(terms.mss);
-                    segment.options.window_scale = Some(terms.window_scale);
+                    offered(segment, terms);
                 }
                 visit(Sighting::Packet(&packet));
             }
@@ -259,6 +262,7 @@ impl Watch {
         let sample = Sample {
             mask: sampling.mask,
             look: if is_on { sampling.looks } else { 0 },
+            is_whole: !sampling.has_pauses,
         };
         self.programs.get_mut().seat.tell(Request::Sample(sample))?;
         if !is_on {
@@ -277,6 +281,7 @@ impl Watch {
                 sampled_share: (self.turns as f64 / all as f64).min(1.0),
                 throttling: self.quotas.since(),
                 stolen: self.steal.since(),
+                sees_handshakes: self.is_for_ports_alone && !self.sampling.had_pauses,
                 ..tally
             },
         }
@@ -284,6 +289,12 @@ impl Watch {
 }
 
 impl WatchRequest {
+    /// Returns true if the ports alone select the connections, and not also the processes that use
+    /// them.
+    pub(super) fn is_for_ports_alone(&self) -> bool {
+        !self.ports.is_empty() && self.pid.is_none() && self.cgroup.is_none()
+    }
+
     /// Returns the request for these options. A privileged half can compare it with the one that it
     /// gets.
     ///
@@ -311,6 +322,15 @@ fn numbered(path: &Path) -> Result<u64, KernelError> {
     number.ok_or_else(|| KernelError::NoCgroup {
         path: path.to_owned(),
     })
+}
+
+/// Adds the options that the segment's sender offered in the handshake. A segment of the handshake
+/// has its own, and those of a connection that is not known yet are not either.
+fn offered(segment: &mut Segment, terms: Terms) {
+    if terms.mss > 0 && !segment.flags.contains(TcpFlags::SYN) {
+        segment.options.mss = Some(terms.mss);
+        segment.options.window_scale = Some(terms.window_scale);
+    }
 }
 
 /// Opens a socket that makes the kernel stamp all arriving packets (`net/core/sock.c:

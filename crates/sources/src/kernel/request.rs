@@ -72,6 +72,8 @@ pub struct Sample {
     pub mask: u32,
     /// Number of the sampling period; 0: there is none now.
     pub look: u32,
+    /// True if there are no pauses between sampling periods.
+    pub is_whole: bool,
 }
 
 /// The choice of the system calls to report.

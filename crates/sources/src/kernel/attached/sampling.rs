@@ -34,7 +34,9 @@ pub(super) struct Sampling {
     /// Number of sampling periods so far; never 0.
     pub(super) looks: u32,
     /// True if there are pauses between sampling periods.
-    has_pauses: bool,
+    pub(super) has_pauses: bool,
+    /// True if there ever were such pauses.
+    pub(super) had_pauses: bool,
     /// The beginning of the current sampling period or pause, and the length of a sampling period.
     since: Instant,
     length: Duration,
@@ -49,6 +51,7 @@ impl Sampling {
             is_on: true,
             looks: 1,
             has_pauses: false,
+            had_pauses: false,
             since: now,
             // The duration of requests is not known yet.
             length: JUDGED_EVERY,
@@ -93,7 +96,7 @@ impl Sampling {
     /// Reduces the sample until the expected record rate is below the maximum. Returns true if the
     /// sample was reduced.
     fn look_at_fewer(&mut self, mut rate: f64) -> bool {
-        self.has_pauses = true;
+        (self.has_pauses, self.had_pauses) = (true, true);
         let before = self.mask;
         while rate > MOST_RECORDS && self.mask < LEAST_SAMPLE {
             self.mask = self.mask * 2 + 1;

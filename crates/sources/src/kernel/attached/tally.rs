@@ -7,8 +7,8 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use crate::kernel::request::{LATENCY_SLOTS, WatchCounts};
 
-/// Returns the totals, without those that the programs do not know: the sampled share, throttling
-/// and stolen time.
+/// Returns the totals, without those that the programs do not know: the sampled share, throttling,
+/// stolen time and whether handshakes are seen.
 pub(super) fn tally(counts: &WatchCounts) -> WatchTally {
     WatchTally {
         latency: latency(counts),
@@ -21,6 +21,7 @@ pub(super) fn tally(counts: &WatchCounts) -> WatchTally {
         throttling: None,
         stolen: None,
         drops: counts.drops.clone(),
+        sees_handshakes: false,
     }
 }
 

@@ -43,9 +43,7 @@ impl Watching {
     pub(super) fn start(asked: &WatchRequest) -> Result<Self, KernelError> {
         has_types()?;
         let config = config(asked)?;
-        let is_for_ports_alone =
-            !asked.ports.is_empty() && asked.pid.is_none() && asked.cgroup.is_none();
-        let wanted = if is_for_ports_alone && asked.slow_from.is_none() {
+        let wanted = if asked.is_for_ports_alone() && asked.slow_from.is_none() {
             Wanted::InLooks
         } else {
             Wanted::Always
@@ -126,6 +124,7 @@ impl Watching {
         value.extend(sample.mask.to_ne_bytes());
         value.extend(sample.look.to_ne_bytes());
         value.extend(monotonic.to_ne_bytes());
+        value.extend(u64::from(sample.is_whole).to_ne_bytes());
         let Some(map) = self.object.maps().find(|map| map.name() == "control") else {
             return Ok(());
         };
