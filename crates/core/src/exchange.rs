@@ -288,6 +288,9 @@ pub struct Closing {
     pub client_asked: bool,
     /// True if the response had `Connection: close`, or the server sent its FIN first.
     pub server_asked: bool,
+    /// True if the heads in which an end asks for that were read, as far as they matter. Otherwise
+    /// only the FINs are known.
+    pub is_told: bool,
 }
 
 impl Side {

@@ -10,7 +10,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{Closing, Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Remark, counted};
@@ -91,9 +91,13 @@ pub(crate) struct Rule {
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// Number of TLS connections that the server closed first. TLS hides which end asked for the
-    /// close.
+    /// Number of exchanges whose heads were not read: TLS hides them, the capture does not have them,
+    /// or the protocol is not read. Only the FINs are known.
+    untold: u64,
+    /// Number of these after which the server closed first: the client may have asked for that.
     veiled: u64,
+    /// Number of exchanges of TLS connections.
+    secured: u64,
     /// Number of connections that the server closed because of a request.
     forced: u64,
     /// Numbers of requests on connections that the server closed. One nanosecond means one request.
@@ -128,9 +132,14 @@ impl super::Rule for Rule {
         {
             self.forced += u64::from(exchange.particulars.closing.server_asked);
         }
-        let is_veiled =
-            exchange.particulars.closing.server_asked && exchange.connecting.handshake.is_some();
-        self.veiled += u64::from(is_veiled);
+        let Closing {
+            server_asked,
+            is_told,
+            ..
+        } = exchange.particulars.closing;
+        self.untold += u64::from(!is_told);
+        self.veiled += u64::from(server_asked && !is_told);
+        self.secured += u64::from(exchange.connecting.handshake.is_some());
         if let Some(setup) = exchange.connecting.setup {
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
@@ -472,22 +481,24 @@ impl Rule {
                     closed it"
                 .to_owned();
         }
+        let hides = if self.secured > 0 {
+            "TLS hides"
+        } else {
+            "the bytes that were captured do not show"
+        };
         let said = self.server_asked - self.veiled.min(self.server_asked);
-        let clear = match (self.client_asked, said) {
-            (0, 0) => "neither end asked for a close".to_owned(),
-            (client, server) => {
+        match (self.client_asked, said, self.veiled) {
+            (0, 0, 0) if self.untold > 0 => format!("{hides} whether an end asked for a close"),
+            (0, 0, 0) => "neither end asked for a close".to_owned(),
+            (0, 0, veiled) => format!(
+                "after {veiled} of them the server closed first; {hides} which side asked for that"
+            ),
+            (client, server, 0) => {
                 format!("the client asked for {client} of the closes, the server for {server}")
             }
-        };
-        match self.veiled {
-            0 => clear,
-            veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
-                "after {veiled} of them the server closed first; TLS hides which side asked for \
-                 that"
-            ),
-            veiled => format!(
-                "{clear}; after {veiled} more the server closed first, and TLS hides which side \
-                 asked for that"
+            (client, server, veiled) => format!(
+                "the client asked for {client} of the closes, the server for {server}; after \
+                 {veiled} more the server closed first, and {hides} which side asked for that"
             ),
         }
     }

@@ -35,6 +35,7 @@ pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Ve
     let made = facts.loads.samples_of(target).map(|(sample, is_closed)| {
         let mut exchange = exchange(sample, server, travel, stall);
         exchange.particulars.closing.server_asked = is_closed;
+        exchange.particulars.closing.is_told = true;
         exchange.signs.is_made = sample.flow.is_some();
         exchange.signs.has_response = sample.first_byte.is_some();
         exchange.signs.is_left_waiting = exchange.outcome == Outcome::Cut && sample.flow.is_some();

@@ -11,7 +11,7 @@ use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{
-    Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FaultSigns, FirstRecord, Outcome,
+    Connecting, Exchange, ExchangeId, ExchangePackets, FaultSigns, FirstRecord, Outcome,
     PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs, Unheard,
 };
 use crate::observed::packet::PacketTime;
@@ -404,13 +404,11 @@ impl Draft {
                 is_encoded_on_the_fly: self.response_head.fields.is_encoded_on_the_fly,
                 is_stream: self.is_stream(),
                 is_revocation: self.response_head.is_revocation,
-                closing: Closing {
-                    server_asked: self.closing.server_asked
-                        || around
-                            .left_by_server
-                            .is_some_and(|at| self.closes_at_once(at)),
-                    ..self.closing
-                },
+                closing: self.announced(
+                    around
+                        .left_by_server
+                        .is_some_and(|at| self.closes_at_once(at)),
+                ),
             },
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct ResponseHead {
     pub(super) is_revocation: bool,
     /// The fields other than framing.
     pub(super) fields: Fields,
+    /// True if the head was read to its end.
+    is_read: bool,
 }
 
 /// The FINs that concern a response.
@@ -202,8 +204,26 @@ impl Draft {
     /// `offset`.
     pub(super) fn take_request_head(&mut self, offset: u64, head: &Head) {
         self.closing.client_asked = head.asks_to_close;
+        self.closing.is_told = true;
         self.request_head.permission.expects_at = head.fields.expects_continue.then_some(offset);
         self.request_head.line.clone_from(&head.request);
+    }
+
+    /// Returns who announced the end of the connection. If the server `left_first`, its response need
+    /// not be read for that.
+    pub(super) fn announced(&self, left_first: bool) -> Closing {
+        let Closing {
+            client_asked,
+            server_asked,
+            is_told,
+        } = self.closing;
+        let server_asked = server_asked || left_first;
+        let is_known = self.response_head.is_read || client_asked || server_asked;
+        Closing {
+            client_asked,
+            server_asked,
+            is_told: self.multiplexed.is_some() || (is_told && is_known),
+        }
     }
 
     /// Begins the response at `offset`.
@@ -218,6 +238,7 @@ impl Draft {
         self.response_head.status = head.status;
         self.response_head.error = self.response_head.error.or(head.error);
         self.response_head.fields = head.fields;
+        self.response_head.is_read = true;
         self.closing.server_asked |= head.asks_to_close;
         self.response_head.is_revocation |= head.is_revocation;
     }
