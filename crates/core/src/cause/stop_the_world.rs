@@ -43,8 +43,8 @@ const OF_SILENCES: Wording = Wording {
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
-        "a CPU quota lets its processes run again after at most {period}; here nothing ran for \
-         {shortest} or longer",
+        "a CPU quota lets its processes run again after at most {period}; here nothing was \
+         answered for {shortest} or longer",
     )],
     ..Wording::NONE
 };
@@ -97,11 +97,13 @@ fn waits_for_another(case: &Case<'_>) -> bool {
     behind.is_some_and(|behind| !behind.claimed(case).is_empty())
 }
 
-/// Returns the evidence from the server's own kernel.
+/// Returns the evidence from the server's own kernel. It does not show why nobody read: what else
+/// the program had to do is not seen, such as a request on another socket.
 fn shown(stood: Stood) -> Statement {
     let text = format!(
-        "its kernel saw {} stay unread in {} of these times, although no other request was being \
-         processed and no thread was runnable; no thread read or wrote anything",
+        "its kernel saw {} stay unread in {} of these times: no thread read or wrote on the \
+         connections that were examined, none was at work on a request from them, and those that \
+         read later did not wait for a processor; other sockets of the program were not examined",
         counted(stood.unread, "request", "requests"),
         stood.still,
     );

@@ -8,7 +8,7 @@ use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::packet::PacketRange;
-use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::segment::{Segment, SentBy, TcpFlags};
 use crate::observed::side::PerSide;
 use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
@@ -280,7 +280,7 @@ impl Setup {
         let Some(before) = self.answer.at else {
             self.answer.at = Some(answer.at);
             self.answer.ttl = Some(answer.ip.ttl);
-            self.answer.is_own = answer.ip.is_own;
+            self.answer.is_own = answer.ip.sent_by == SentBy::ThisHost;
             let options = &answer.options;
             self.opening.is_bare_answer = options.window_scale.is_none()
                 && !options.sack_permitted

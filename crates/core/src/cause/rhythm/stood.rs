@@ -1,8 +1,8 @@
 //! Stalls as the server's own kernel saw them: what the threads did during the stalls.
 //!
 //! Packets show only that no request was answered. If the whole server stalled, its kernel shows
-//! that requests stay unread and no other request is in progress. The reading thread is not waiting
-//! for a processor. There are three other explanations. A request in progress may delay all others.
+//! that requests stay unread and no other request is in progress on the connections that it examined.
+//! The reading thread is not waiting for a processor. There are three other explanations. A request in progress may delay all others.
 //! A thread may wait for a processor. And a thread that reads in the meantime has not stopped.
 
 use core::time::Duration;
