@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::evidence::{ORDINARY_WORK, human, percent};
-use super::rhythm::{median, quantile, thinks};
+use super::rhythm::{median, of_each_client, quantile, thinks};
 use super::served::{self, KernelPlace};
 use super::upstream::asked_meanwhile;
 use super::{Case, Id};
@@ -68,7 +68,7 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
             KernelPlace::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
-            KernelPlace::Asleep => &[Id::DownstreamWait, Id::StopTheWorld],
+            KernelPlace::Asleep => &[Id::RateLimit, Id::DownstreamWait, Id::StopTheWorld],
             _ => &[Id::CompressionCost, Id::StopTheWorld],
         };
         list.retain(|candidate| may_be.contains(&candidate.cause));
@@ -88,6 +88,7 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [
+                limited(clear),
                 on_quota_grid(clear),
                 released_together(clear, quantile(&times, 0.5)),
                 grown(clear),
@@ -127,6 +128,25 @@ fn candidate(cause: Id, because: impl Into<String>, decided_by: &str) -> Candida
         because: because.into(),
         decided_by: decided_by.to_owned(),
     }
+}
+
+/// Returns `rate-limit` if the requests of each client address are answered one at a time, at the same
+/// interval. A rule finds a limit of the whole service.
+fn limited(clear: &[Moment]) -> Option<Candidate> {
+    let (gate, clients) = of_each_client(clear)?;
+    Some(candidate(
+        Id::RateLimit,
+        format!(
+            "answers to each of {clients} client addresses came {} after each other ({:.3} per \
+             second), although others were answered between them, and a request that met no other \
+             took {}",
+            human(gate.turn),
+            gate.rate(),
+            human(gate.quickest),
+        ),
+        "look for a limit of requests for each client in the server's configuration (nginx \
+         `limit_req`)",
+    ))
 }
 
 /// Returns `compression-cost` if at least half of the responses were compressed while they were

@@ -9,7 +9,7 @@ mod stall;
 mod stood;
 mod timer;
 
-pub(super) use gate::Gate;
+pub(super) use gate::{Gate, of_each_client};
 use stall::Course;
 pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;

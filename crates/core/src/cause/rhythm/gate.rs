@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use super::{Answers, quantile, sorted};
+use super::{Answers, quantile, sorted, thinks};
 use crate::cause::evidence::human;
 use crate::claim::Statement;
 use crate::report::{EvidenceKind, counted};
@@ -41,6 +41,8 @@ const QUICK: f64 = 0.5;
 const ROUND: f64 = 0.015;
 /// Minimum number of clients that wait for each other.
 const LEAST_CLIENTS: usize = 3;
+/// Minimum number of client addresses with the same limit.
+const LEAST_LIMITED: usize = 2;
 /// Maximum relative deviation of a round, in which each client is answered once, from one interval
 /// per client.
 const CLOSED: f64 = 0.1;
@@ -122,6 +124,25 @@ pub(super) fn gate(all: &Answers, deviation: Deviation) -> Option<(Gate, bool)> 
     let mut alone = first.chain(after_idle(answers)).map(Moment::think);
     let is_seen = alone.any(|think| (1.0 - stray..=1.0 + 2.0 * stray).contains(&part(think)));
     is_seen.then_some((gate, false))
+}
+
+/// Returns the intervals at which a limit lets the requests of each client address through, one after
+/// the other, and the number of these addresses: at least two, and most of those with enough requests.
+/// Together they show no rhythm.
+pub(in crate::cause) fn of_each_client(clear: &[Moment]) -> Option<(Gate, usize)> {
+    let mut by_host = clear.to_vec();
+    by_host.sort_by_key(|moment| moment.client.addr);
+    let hosts = by_host.chunk_by(|a, b| a.client.addr == b.client.addr);
+    let hosts: Vec<&[Moment]> = hosts.filter(|host| host.len() >= LEAST_TURNS).collect();
+    let limit = |host: &&[Moment]| {
+        let (gate, is_limit) = gate(&Answers::new(host.to_vec(), thinks(host)), STRAY)?;
+        (is_limit && gate.is_configured()).then_some(gate)
+    };
+    let limits: Vec<Gate> = hosts.iter().filter_map(limit).collect();
+    let first = limits.first()?.clone();
+    let is_same = |gate: &Gate| (gate.rate() / first.rate() - 1.0).abs() <= ROUND;
+    let is_each = limits.len() >= LEAST_LIMITED && limits.len() * 2 > hosts.len();
+    (is_each && limits.iter().all(is_same)).then_some((first, limits.len()))
 }
 
 /// Returns the even intervals if no request met the server idle, as in a capture that begins during
@@ -232,7 +253,8 @@ fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::rhythm::{clear, thinks};
+    use crate::cause::rhythm::clear;
+    use crate::observed::flow::Endpoint;
     use crate::observed::time::Timestamp;
 
     const CLIENTS: u32 = 20;
@@ -251,6 +273,38 @@ mod tests {
         let moments = clear(&times.iter().enumerate().map(moment).collect::<Vec<_>>());
         let thinks = thinks(&moments);
         Answers::new(moments, thinks)
+    }
+
+    /// Returns requests of this client address, which come in uneven bursts and are answered every
+    /// `turn` ms; `offset` ms after those of other addresses.
+    fn limited(address: u8, turn: i64, offset: i64) -> impl Iterator<Item = Moment> {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        (0..40).map(move |n| {
+            let answered = offset + n * turn;
+            // Every eighth request meets no other.
+            let waited = if n % 8 == 0 { 1 } else { turn * (n % 8) + 3 };
+            let moment = Moment::between(n as u16, at(answered - waited), at(answered));
+            Moment {
+                client: Endpoint::new([10, 0, 0, address].into(), 40_000 + n as u16),
+                ..moment
+            }
+        })
+    }
+
+    #[test]
+    fn a_limit_of_each_client_is_seen_in_the_rhythm_of_each() {
+        let of = |turns: &[i64]| {
+            let each = turns.iter().zip(1_u8..);
+            let all = each.flat_map(|(&turn, n)| limited(n, turn, i64::from(n) * 37));
+            let mut all: Vec<Moment> = all.collect();
+            all.sort_by_key(|moment| moment.begin);
+            of_each_client(&all)
+        };
+        let (gate, clients) = of(&[100; 3]).expect("a limit");
+        assert_eq!((gate.turn, clients), (Duration::from_millis(100), 3));
+        assert_eq!(of(&[100]), None, "one client: a limit of the service");
+        assert_eq!(of(&[100, 50]), None, "not the same");
+        assert_eq!(of(&[97; 3]), None, "nobody configures this rate");
     }
 
     #[test]
