@@ -153,6 +153,7 @@ use crate::service::tcp_handshakes::WhyRepeated;
 use crate::service::{Ledger, Stretches, Uploads};
 use crate::stats::Merge;
 use behind::Behind;
+use calls::Calls;
 use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
@@ -201,6 +202,8 @@ pub(crate) struct Case<'a> {
     pub(crate) upstream: Option<&'a Upstream>,
     /// The calls of the server's host that fill its waits, if the capture contains them.
     pub(crate) behind: Option<&'a Behind>,
+    /// All calls that were seen.
+    pub(crate) calls: &'a Calls,
     /// True if the ledger was made from packets, and false if it was made from the timestamps of
     /// our own requests.
     pub(crate) has_packets: bool,

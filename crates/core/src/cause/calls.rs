@@ -162,6 +162,17 @@ impl Calls {
         }
     }
 
+    /// Returns whom the host of `front` called most often without an answer, and how often.
+    pub(super) fn unanswered_of(&self, front: Endpoint) -> Option<(Call, u64)> {
+        let mut counts: BTreeMap<Endpoint, (u64, Call)> = BTreeMap::new();
+        let calls = self.of_host(front).into_iter();
+        for call in calls.filter(|call| call.answered.is_none()) {
+            counts.entry(call.to).or_insert((0, call)).0 += 1;
+        }
+        let most = counts.into_values().max_by_key(|(count, _)| *count);
+        most.map(|(count, call)| (call, count))
+    }
+
     /// Returns the calls that the host of `front` made, in the order in which they began.
     pub(super) fn of_host(&self, front: Endpoint) -> Vec<Call> {
         let is_own = |call: &Call| {

@@ -91,12 +91,13 @@ pub(crate) struct Rule {
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// Number of exchanges whose heads were not read: TLS hides them, the capture does not have them,
-    /// or the protocol is not read. Only the FINs are known.
+    /// Number of exchanges with a setup whose heads were not read: TLS hides them, the capture does
+    /// not have them, or the protocol is not read. Only the FINs are known.
     untold: u64,
-    /// Number of these after which the server closed first: the client may have asked for that.
+    /// Number of exchanges whose heads were not read, and after which the server closed first: the
+    /// client may have asked for that.
     veiled: u64,
-    /// Number of exchanges of TLS connections.
+    /// Number of exchanges with a setup that has a TLS handshake.
     secured: u64,
     /// Number of connections that the server closed because of a request.
     forced: u64,
@@ -137,10 +138,10 @@ impl super::Rule for Rule {
             is_told,
             ..
         } = exchange.particulars.closing;
-        self.untold += u64::from(!is_told);
         self.veiled += u64::from(server_asked && !is_told);
-        self.secured += u64::from(exchange.connecting.handshake.is_some());
         if let Some(setup) = exchange.connecting.setup {
+            self.untold += u64::from(!is_told);
+            self.secured += u64::from(exchange.connecting.handshake.is_some());
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
         }

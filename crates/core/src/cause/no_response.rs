@@ -1,6 +1,7 @@
 //! The rule of the cause `no-response`.
 
 use super::attempts::Attempts;
+use super::calls::CallKind;
 use super::failures::{FailureKind, Failures};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
@@ -8,7 +9,7 @@ use crate::claim::{Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome, Unheard};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{EvidenceKind, counted};
+use crate::report::{Candidate, EvidenceKind, counted};
 use crate::service::LEAST_PATIENCE;
 use crate::stats::Merge;
 use crate::stats::histogram::Distribution;
@@ -143,7 +144,10 @@ impl super::Rule for Rule {
         self.failures
             .conclude_of(case, &KIND, failed, |claim| match sent {
                 Some(evidence) => undelivered(claim, evidence),
-                None => self.wording(port, may_be_lost).tell(claim, &[]),
+                None => {
+                    self.wording(port, may_be_lost).tell(claim, &[]);
+                    claim.candidates.extend(unreachable(case));
+                }
             })
     }
 }
@@ -202,6 +206,24 @@ impl Rule {
         let late = (late * all as f64).round() as u64;
         late.min(all.saturating_sub(cut))
     }
+}
+
+/// Returns the candidate for a server that waits for something that does not answer it either.
+fn unreachable(case: &Case<'_>) -> Option<Candidate> {
+    let (call, count) = case.calls.unanswered_of(case.endpoint)?;
+    let what = match call.kind {
+        CallKind::SilentResolver => "a resolver",
+        _ => "another server",
+    };
+    Some(Candidate {
+        cause: Id::UpstreamUnreachable,
+        because: format!(
+            "the server's host called {}, {what}, {} without an answer, and may wait for it",
+            call.to,
+            counted(count, "time", "times"),
+        ),
+        decided_by: "the server's log, or `strace -f -T -e trace=network -p PID` on it".to_owned(),
+    })
 }
 
 /// Words a claim on responses that left the server and did not arrive.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cause::calls::Calls;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
@@ -18,6 +19,7 @@ pub(super) struct Blank {
     rhythm: Rhythm,
     rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
+    calls: Calls,
 }
 
 impl Blank {
@@ -36,6 +38,7 @@ impl Blank {
             rhythms: &self.rhythms,
             upstream: None,
             behind: None,
+            calls: &self.calls,
             has_packets: true,
             weight: 1.0,
         }

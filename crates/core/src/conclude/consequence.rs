@@ -137,8 +137,7 @@ fn take_in_unreached(claims: &mut Vec<Claim>) {
             .iter_mut()
             .find(|claim| claim.at == at && claim.unreached == Some(unreached));
         if let Some(claim) = waits {
-            met.into_iter()
-                .for_each(|silent| claim.inherit(silent));
+            met.into_iter().for_each(|silent| claim.inherit(silent));
         }
     }
 }

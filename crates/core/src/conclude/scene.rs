@@ -98,6 +98,7 @@ impl<'a> Scene<'a> {
             rhythms: &self.rhythms,
             upstream,
             behind,
+            calls: &self.calls,
             endpoint,
             target,
             ledger: &service.ledger,

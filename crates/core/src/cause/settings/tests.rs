@@ -133,6 +133,7 @@ pub(in crate::cause) struct Empty {
     rhythm: Rhythm,
     rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
+    calls: crate::cause::calls::Calls,
 }
 
 impl Empty {
@@ -154,6 +155,7 @@ impl Empty {
             rhythms: &self.rhythms,
             upstream: None,
             behind: None,
+            calls: &self.calls,
             has_packets: true,
             weight: 1.0,
         }
