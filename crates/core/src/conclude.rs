@@ -245,17 +245,9 @@ fn remarks(observations: &Observations) -> Vec<Remark> {
 /// result.
 fn sum_up(report: &mut Report, is_diagnosis: bool, subject: &Ledger) {
     for finding in &mut report.findings {
-        once(&mut finding.evidence);
         finding.extent = extent::extent(finding, &report.exchanges);
     }
     report.overall = is_diagnosis.then(|| overall::overall(report, subject));
-}
-
-/// Drops evidence that says the same as evidence before it: a cause and a merged consequence of it
-/// can rest on the same packets.
-fn once(evidence: &mut Vec<crate::report::Evidence>) {
-    let mut said = std::collections::BTreeSet::new();
-    evidence.retain(|one| said.insert(one.text.clone()));
 }
 
 /// Returns the interventions worth trying on the subject; empty if its requests are as quick as the

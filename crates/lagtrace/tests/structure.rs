@@ -201,6 +201,66 @@ fn what_renders_holds_no_time_against_a_limit() {
     }
 }
 
+/// The types of the report that are made when claims are put into words.
+const WORDS: [&str; 3] = ["Evidence", "Finding", "Fix"];
+/// The texts of claims and findings.
+const TEXTS: [&str; 7] = [
+    "because",
+    "change",
+    "decided_by",
+    "overturned_by",
+    "summary",
+    "text",
+    "title",
+];
+const SEARCHES: [&str; 6] = [
+    "contains(",
+    "ends_with(",
+    "find(",
+    "matches(",
+    "split",
+    "starts_with(",
+];
+
+/// Returns the texts that are searched in some code.
+fn searched(code: &str) -> Vec<String> {
+    let code: String = code.split_whitespace().collect();
+    let all = TEXTS.iter().flat_map(|text| {
+        let searches = SEARCHES.iter();
+        searches.map(move |search| format!(".{text}.{search}"))
+    });
+    all.filter(|search| code.contains(search)).collect()
+}
+
+#[test]
+fn no_step_finds_the_work_of_another_by_its_words() {
+    let sample = "piece.kind == kind && piece\n    .text\n    .contains(&written)";
+    assert_eq!(searched(sample), [".text.contains("]);
+    let source = root().join("crates/core/src");
+    let parts = ["cause", "conclude"].map(|part| source.join(part));
+    let mut checked: Vec<PathBuf> = parts.iter().flat_map(|part| files(part)).collect();
+    checked.extend(parts.map(|part| part.with_extension("rs")));
+    // The search for a cause reads the registry, and `word` puts claims into words.
+    let is_other = |path: &Path| {
+        ["search.rs", "word.rs"]
+            .iter()
+            .any(|end| path.ends_with(end))
+    };
+    checked.retain(|path| !is_test(path) && !is_other(path));
+    for path in &checked {
+        let (code, module) = (code(path), module(&source, path).expect("a module"));
+        let mut found = searched(&code);
+        // What is made of the findings, such as the layers, has to name them.
+        let words = WORDS
+            .iter()
+            .filter(|word| **word != "Finding" || module[0] == "cause");
+        let named = named(&code, &module);
+        let named = words.filter(|word| named.iter().any(|path| path[..] == ["report", word]));
+        found.extend(named.map(|word| (*word).to_owned()));
+        assert_eq!(found, [""; 0], "{}", path.display());
+    }
+}
+
 fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).expect("a document of the root")
 }

@@ -1,9 +1,11 @@
 //! Findings: claims in words, as reports have them.
 
+use std::collections::BTreeSet;
+
 use super::witnesses::witnesses;
 use super::{Scene, display_filter, route};
 use crate::claim::{Advice, Claim, Statement};
-use crate::report::{Finding, Fix};
+use crate::report::{Evidence, Finding, Fix};
 
 /// Returns the findings of the claims, in the same order.
 pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
@@ -18,12 +20,21 @@ pub(super) fn word(scene: &Scene<'_>, mut claims: Vec<Claim>) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = claims.into_iter().map(worded).collect();
     // Packets that were watched live are in no file.
-    if observations.capture.is_some() && !observations.is_only_watched() {
-        for finding in &mut findings {
+    let is_in_file = observations.capture.is_some() && !observations.is_only_watched();
+    for finding in &mut findings {
+        if is_in_file {
             finding.display_filter = display_filter::display_filter(finding);
         }
+        once(&mut finding.evidence);
     }
     findings
+}
+
+/// Drops evidence that says the same as evidence before it: a cause and a merged consequence of it
+/// can rest on the same packets.
+fn once(evidence: &mut Vec<Evidence>) {
+    let mut said = BTreeSet::new();
+    evidence.retain(|one| said.insert(one.text.clone()));
 }
 
 /// Returns the finding of a claim, without witnesses.
