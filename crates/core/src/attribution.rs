@@ -110,11 +110,8 @@ impl Spare {
         }
     }
 
-    fn tiling(&mut self) -> Tiling {
-        Tiling {
-            waits: self.waits.pop().unwrap_or_default(),
-            ..Tiling::default()
-        }
+    fn waits(&mut self) -> Vec<Wait> {
+        self.waits.pop().unwrap_or_default()
     }
 }
 
@@ -127,21 +124,24 @@ impl Tiling {
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
-pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling {
+// The tiling is written where the caller has it, because moving it is expensive.
+pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare, tiling: &mut Tiling) {
+    tiling.waits = spare.waits();
     if !may_tile(trace, effort) {
-        return untiled(trace, spare);
+        untiled(trace, tiling);
+    } else if !plain::tile(trace, tiling) {
+        tile_around(trace, effort, spare, tiling);
     }
-    plain::tile(trace, spare).unwrap_or_else(|| tile_around(trace, effort, spare))
 }
 
 /// Tiles one exchange by all of its packets.
-fn tile_around(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling {
+fn tile_around(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare, tiling: &mut Tiling) {
     let mut tiler = Tiler {
         trace,
         effort,
         awaits_response: true,
         cursor: trace.begin,
-        tiling: spare.tiling(),
+        tiling,
         flow: Flow::default(),
         stops: take(&mut spare.stops),
         pieces: take(&mut spare.pieces),
@@ -171,7 +171,6 @@ fn tile_around(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling 
     }
     tiler.note_drops();
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
-    tiler.tiling
 }
 
 /// Returns true if the packets of an exchange may be looked at for it.
@@ -180,11 +179,10 @@ pub(crate) fn may_tile(trace: &Trace<'_>, effort: &Effort) -> bool {
     count <= FEW || effort.spend(TILED * count)
 }
 
-/// Returns a single wait of which nothing is known: packets that belong to too many exchanges are
-/// not looked at for each of them.
+/// Adds a single wait of which nothing is known: packets that belong to too many exchanges are not
+/// looked at for each of them.
 #[cold]
-pub(crate) fn untiled(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
-    let mut tiling = spare.tiling();
+pub(crate) fn untiled(trace: &Trace<'_>, tiling: &mut Tiling) {
     if trace.end > trace.begin {
         tiling.waits.push(Wait {
             start: trace.begin,
@@ -195,7 +193,6 @@ pub(crate) fn untiled(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
             bound: Bound::Observed,
         });
     }
-    tiling
 }
 
 /// Tiles a message that `sender` sent outside of any exchange. The time after its last segment has
@@ -211,12 +208,16 @@ pub(crate) fn tile_message(
     let left = stop::left_shut(&trace, sender, begins_shut_out);
     let end = left.map_or(trace.end, |(until, _)| until);
     let trace = &Trace { end, ..trace };
+    let mut tiling = Tiling {
+        waits: spare.waits(),
+        ..Tiling::default()
+    };
     let mut tiler = Tiler {
         trace,
         effort,
         awaits_response: false,
         cursor: trace.begin,
-        tiling: spare.tiling(),
+        tiling: &mut tiling,
         flow: Flow::default(),
         stops: take(&mut spare.stops),
         pieces: take(&mut spare.pieces),
@@ -230,7 +231,7 @@ pub(crate) fn tile_message(
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.note_drops();
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
-    (tiler.tiling, end)
+    (tiling, end)
 }
 
 struct Tiler<'a> {
@@ -240,7 +241,7 @@ struct Tiler<'a> {
     /// True if the client's message is a request, for whose response it waits.
     awaits_response: bool,
     cursor: Timestamp,
-    tiling: Tiling,
+    tiling: &'a mut Tiling,
     /// The rate of the message whose packets are being walked.
     flow: Flow,
     stops: Vec<Stop>,

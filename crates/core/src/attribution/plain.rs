@@ -4,21 +4,22 @@
 
 use core::time::Duration;
 
-use super::{LEAST_DELAYED_ACK, Spare, Tiling, Trace};
+use super::{LEAST_DELAYED_ACK, Tiling, Trace};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{PathTimes, Queueing, Side};
 use crate::observed::time::Timestamp;
 
-/// Tiles a plain exchange as the full way does; `None` if it has to go that way.
-pub(super) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Option<Tiling> {
-    let (request, response) = messages(trace)?;
-    let floor = trace.trips.server.floor().filter(|_| is_sure(trace))?;
+/// Tiles a plain exchange as the full way does; returns false if it has to go that way.
+pub(super) fn tile(trace: &Trace<'_>, tiling: &mut Tiling) -> bool {
+    let floor = trace.trips.server.floor().filter(|_| is_sure(trace));
+    let (Some((request, response)), Some(floor)) = (messages(trace), floor) else {
+        return false;
+    };
     if response.queued.possible() > response.queued.known() + LEAST_DELAYED_ACK {
-        return None;
+        return false;
     }
-    let mut tiling = spare.tiling();
     push_waits(
         &mut tiling.waits,
         trace,
@@ -26,7 +27,7 @@ pub(super) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Option<Tiling> {
         floor + response.queued.known(),
     );
     tiling.path = path_times(trace, request, response);
-    Some(tiling)
+    true
 }
 
 /// Returns the packets of an exchange whose messages are one segment each, which arrived in order,

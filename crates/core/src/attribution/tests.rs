@@ -163,8 +163,10 @@ proptest! {
             repeated_syn: PerSide::default(),
             doubts: PairingDoubts { is_unread, is_unasked, ..PairingDoubts::default() },
         };
-        let short = tile(&trace, &Effort::default(), &mut Spare::default());
-        let full = tile_around(&trace, &Effort::default(), &mut Spare::default());
+        let (effort, mut spare) = (Effort::default(), Spare::default());
+        let (mut short, mut full) = (Tiling::default(), Tiling::default());
+        tile(&trace, &effort, &mut spare, &mut short);
+        tile_around(&trace, &effort, &mut spare, &mut full);
         prop_assert_eq!(format!("{short:?}"), format!("{full:?}"));
     }
 }

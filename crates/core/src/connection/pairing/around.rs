@@ -9,7 +9,6 @@ use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
 /// State of the connection when an exchange is closed.
-#[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) packets: &'a [PacketRecord],

@@ -1,5 +1,7 @@
 //! Closing of exchanges: tiles them, and sets their known properties.
 
+use core::time::Duration;
+
 use super::around::Around;
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::packet::Need;
@@ -16,6 +18,7 @@ use crate::exchange::{
 };
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
+use crate::protocol::http::RequestLine;
 
 impl Pairing {
     /// Returns true if a finished exchange still has to be handed out.
@@ -68,7 +71,7 @@ impl Pairing {
         // The exchange is changed in its final place, because moving it is expensive.
         closed
             .exchanges
-            .push(draft.close(around, setup, handshake, spare));
+            .push(draft.close(&around, setup, handshake, spare));
         let Some(exchange) = closed.exchanges.last_mut() else {
             return;
         };
@@ -81,7 +84,7 @@ impl Pairing {
             let is_followed = self.loose.is_some();
             closed
                 .transfers
-                .extend(draft.remains(around, is_followed, spare));
+                .extend(draft.remains(&around, is_followed, spare));
         }
         if let Some(loose) = &mut self.loose {
             closed.transfers.extend(loose.settle(exchange));
@@ -233,7 +236,7 @@ impl Draft {
     /// Closes and tiles the exchange.
     fn close(
         &mut self,
-        around: Around<'_>,
+        around: &Around<'_>,
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
         spare: &mut Spare,
@@ -255,49 +258,50 @@ impl Draft {
             },
             (outcome, _) => outcome,
         };
-        let trace = self.trace(&around, packets, setup.repeated_syn());
-        let mut thought = None;
-        let mut tiling = match outcome {
+        let trace = self.trace(around, packets, setup.repeated_syn());
+        let (mut thought, mut tiling) = (None, Tiling::default());
+        match outcome {
             Outcome::Cut if self.torn.is_broken_off => {
-                let tiling = tile(&trace, around.effort, spare);
-                thought = Some(tiling.took(WaitKind::ServerThink));
-                Tiling::default()
+                let mut begun = Tiling::default();
+                tile(&trace, around.effort, spare, &mut begun);
+                thought = Some(begun.took(WaitKind::ServerThink));
             }
-            Outcome::Cut => Tiling::default(),
-            _ => tile(&trace, around.effort, spare),
-        };
+            Outcome::Cut => {}
+            _ => tile(&trace, around.effort, spare, &mut tiling),
+        }
         if let Some(multiplexed) = &self.multiplexed {
             tiling.hold_back(&multiplexed.held);
             tiling.owe_nothing(&multiplexed.rests);
         }
-        let charged = setup.charge(self.first.at, handshake.as_deref());
         let first_record = self.records.first.map(|span| first_record(&trace, span));
-        let first_record = first_record.map(Box::new);
-        let mut exchange = self.exchange(&around, (trace.begin, trace.end), tiling, outcome);
-        exchange.connecting = Connecting {
-            setup: charged,
-            handshake,
+        let beside = Beside {
+            line: self.request_head.line.take(),
+            connecting: Connecting {
+                setup: setup.charge(self.first.at, handshake.as_deref()),
+                handshake,
+            },
+            first_record: first_record.map(Box::new),
+            thought,
+            is_made: setup.is_made(),
         };
-        exchange.response.first_record = first_record;
-        exchange.signs.thought = thought;
-        exchange.signs.is_made = setup.is_made();
-        exchange.request = self.request_head.line.take().map(|line| line.text);
-        exchange
+        let ends = (trace.begin, trace.end);
+        self.exchange(around, ends, tiling, outcome, beside)
     }
 
     /// Closes bytes of one side that belong to no exchange, tiled like a message.
     pub(super) fn close_loose(
         &self,
-        around: Around<'_>,
+        around: &Around<'_>,
         sender: Side,
         spare: &mut Spare,
     ) -> Exchange {
         let packets = around.packets_from(self.first.at);
-        let trace = self.trace(&around, packets, PerSide::default());
+        let trace = self.trace(around, packets, PerSide::default());
         if !may_tile(&trace, around.effort) {
             let ends = (trace.begin, trace.end);
-            let tiling = untiled(&trace, spare);
-            return self.exchange(&around, ends, tiling, Outcome::Complete(None));
+            let mut tiling = Tiling::default();
+            untiled(&trace, &mut tiling);
+            return self.loose(around, ends, tiling);
         }
         let (begin, end) = loose::bounds(&trace, sender);
         let trace = Trace {
@@ -316,18 +320,28 @@ impl Draft {
             around.effort,
             spare,
         );
-        self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
+        self.loose(around, (begin, end), tiling)
     }
 
+    fn loose(&self, around: &Around<'_>, ends: (Timestamp, Timestamp), tiling: Tiling) -> Exchange {
+        let (whole, beside) = (Outcome::Complete(None), Beside::default());
+        self.exchange(around, ends, tiling, whole, beside)
+    }
+
+    /// Returns the exchange. It is made of all its parts at once, because a part that is changed
+    /// afterwards means that the whole is moved.
     fn exchange(
         &self,
         around: &Around<'_>,
         (begin, end): (Timestamp, Timestamp),
         tiling: Tiling,
         outcome: Outcome,
+        beside: Beside,
     ) -> Exchange {
         let view = around.view;
         let to_server = view.to_server();
+        let line = beside.line.as_ref();
+        let (target, origin) = line.map_or((0, 0), |line| (line.fingerprint, line.origin));
         let mut sending = tiling.sending;
         if !sending.is_vacant() {
             // Timestamps may be out of order, so that a segment is later than the end.
@@ -345,13 +359,13 @@ impl Draft {
             begin,
             end,
             outcome,
-            request: None,
+            request: beside.line.map(|line| line.text),
             waits: tiling.waits,
             sending,
             loss: tiling.loss,
             response: ResponseBytes {
                 count: self.response.end - self.response.start,
-                first_record: None,
+                first_record: beside.first_record,
                 packing: tiling.packing,
                 positions: self.positions(view).map(Box::new),
             },
@@ -365,7 +379,7 @@ impl Draft {
                 first: self.first.number,
                 last: self.last.number,
             },
-            connecting: Connecting::default(),
+            connecting: beside.connecting,
             at_host: None,
             signs: Signs {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
@@ -378,7 +392,9 @@ impl Draft {
                     },
                     ..self.signs.fault
                 },
+                thought: beside.thought,
                 doubts: self.doubts(around),
+                is_made: beside.is_made,
                 is_relayed: to_server.is_relayed(),
                 ..self.signs
             },
@@ -386,16 +402,8 @@ impl Draft {
                 expectation: tiling.expectation,
                 close_wait: tiling.close_wait,
                 missing_bytes: self.fin.cut_short.map_or(0, |(_, missing)| missing),
-                target: self
-                    .request_head
-                    .line
-                    .as_ref()
-                    .map_or(0, |line| line.fingerprint),
-                origin: self
-                    .request_head
-                    .line
-                    .as_ref()
-                    .map_or(0, |line| line.origin),
+                target,
+                origin,
                 redirect: self
                     .response_head
                     .fields
@@ -470,6 +478,17 @@ impl Draft {
             doubts: self.doubts(around),
         }
     }
+}
+
+/// The parts of an exchange that do not follow from its packets alone.
+#[derive(Default)]
+struct Beside {
+    line: Option<RequestLine>,
+    connecting: Connecting,
+    first_record: Option<Box<FirstRecord>>,
+    /// The server's think time, if the capture ended within the response.
+    thought: Option<Duration>,
+    is_made: bool,
 }
 
 /// Returns what shows whether the server had sent more than what came until `end`. A point at the

@@ -287,7 +287,14 @@ impl Tiled<'_> {
             repeated_syn: PerSide::default(),
             doubts: PairingDoubts::default(),
         };
-        tile(&trace, &Effort::default(), &mut Spare::default())
+        let mut tiling = Tiling::default();
+        tile(
+            &trace,
+            &Effort::default(),
+            &mut Spare::default(),
+            &mut tiling,
+        );
+        tiling
     }
 
     /// Attributes the client's time up to its next flight, propagation excluded, and returns it.

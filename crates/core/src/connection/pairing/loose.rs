@@ -211,7 +211,7 @@ impl Pairing {
             next_request: 0,
             effort: &self.next.effort,
         };
-        let transfer = draft.close_loose(around, by, spare);
+        let transfer = draft.close_loose(&around, by, spare);
         let may_be_answered = self.open.back().is_some_and(Draft::is_awaited);
         match by {
             Side::Client if may_be_answered => loose.wait(transfer),
@@ -244,7 +244,7 @@ impl Draft {
     /// separately. The request is left out if it `is_followed` as a transfer elsewhere.
     pub(super) fn remains(
         &self,
-        around: Around<'_>,
+        around: &Around<'_>,
         is_followed: bool,
         spare: &mut Spare,
     ) -> Vec<Exchange> {
