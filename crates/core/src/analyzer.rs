@@ -96,8 +96,6 @@ pub struct Analyzer {
     common: Common,
     ingress: Ingress,
     shards: Vec<Shard>,
-    /// The segments from which the picture's packets are drawn, if they cannot be read again.
-    kept: Option<Box<SegmentStore>>,
 }
 
 impl Analyzer {
@@ -117,7 +115,6 @@ impl Analyzer {
             ),
             shards: (0..count).map(shard).collect(),
             ingress: Ingress::new(count, collected, hasher.clone()),
-            kept: None,
             options,
         }
     }
@@ -151,10 +148,10 @@ impl Analyzer {
     }
 
     /// Keeps segments for the packets of examples in the picture, where the input cannot be read a
-    /// second time. Segments are not kept by [separate threads](Analyzer::split).
+    /// second time.
     pub fn with_packets(mut self, keeps: Keeps) -> Self {
         let store = SegmentStore::new(keeps, self.options.hash_seed);
-        self.kept = Some(Box::new(store));
+        self.ingress.kept = Some(Box::new(store));
         self
     }
 
@@ -208,9 +205,6 @@ impl Analyzer {
     /// Processes one TCP segment and the captured part of its payload. The segments of an
     /// observation point must be passed in the order in which it saw them.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
-        if let Some(kept) = &mut self.kept {
-            kept.observe_segment(segment);
-        }
         let routed = self.ingress.segment(segment, payload);
         if let Some(shard) = self.shards.get_mut(routed.shard()) {
             shard.segment(&self.common, segment, payload, routed);
@@ -312,7 +306,7 @@ impl Analyzer {
             .iter()
             .filter_map(|shard| shard.picture.as_deref());
         so_far.sum.pictures.extend(collected.cloned());
-        so_far.kept.clone_from(&self.kept);
+        so_far.kept.clone_from(&self.ingress.kept);
         so_far
     }
 
@@ -331,10 +325,10 @@ impl Analyzer {
         }
         let vantages = core::mem::take(&mut sum.vantages);
         let all = SoFar {
+            kept: self.ingress.kept.take(),
             seen: self.ingress.finish(vantages),
             facts: self.common.facts,
             options: self.options,
-            kept: self.kept,
             sum,
         };
         all.conclude()

@@ -23,6 +23,7 @@ use crate::observed::segment::Segment;
 use crate::preconnect::{Approach, Approaches, SeenLookups, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
+use crate::views::picture::SegmentStore;
 
 /// The part of the analyzer that sees all packets in order. It passes on closed exchanges and
 /// connections in the same order.
@@ -42,6 +43,8 @@ pub struct Ingress {
     words: Words,
     /// The individual connections, if their figures are requested.
     collected: Collected,
+    /// The segments from which the picture's packets are drawn, if they cannot be read again.
+    pub(super) kept: Option<Box<SegmentStore>>,
     sink: Option<Sink>,
     /// Exchanges and connections still to be delivered, in the order in which they closed.
     undelivered: VecDeque<ClosedRecord>,
@@ -99,6 +102,7 @@ impl Ingress {
             approaches: Approaches::default(),
             words: Words::default(),
             collected,
+            kept: None,
             sink: None,
             undelivered: VecDeque::new(),
         }
@@ -121,6 +125,9 @@ impl Ingress {
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Routed {
         self.packets += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.observe_segment(segment);
+        }
         self.points.count(segment);
         self.local.observe(
             segment.point,

@@ -18,7 +18,7 @@ const MAX_SERVICES: usize = 256;
 /// Number of closed exchanges or connections counted in one batch. Each rule processes a whole
 /// batch before the next rule starts, so its code and sums are loaded into the processor's caches
 /// once per batch.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
 
 /// Services by their address and port, and the queues of items that each still has to count.
 #[derive(Debug)]

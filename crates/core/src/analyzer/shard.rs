@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
 use super::ingress::Routed;
 use super::points::Vantages;
-use super::services::Services;
+use super::services::{BATCH, Services};
 use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup};
@@ -100,13 +100,22 @@ impl<'a> Worker<'a> {
 
     /// Returns the exchanges and connections that closed since the last call.
     pub fn take_closed(&mut self) -> ClosedBatch {
+        self.shard.fold_left(self.common);
         ClosedBatch(core::mem::take(&mut self.shard.undelivered))
     }
 
-    /// Processes one segment of the shard's flows, in order.
+    /// Processes one segment of the shard's flows, in order. What it closes is complete after
+    /// [`take_closed`](Self::take_closed).
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], routed: Routed) {
-        self.shard.segment(self.common, segment, payload, routed);
+        let shard = &mut *self.shard;
+        let (ordinal, before) = (routed.ordinal, shard.closed.exchanges.len());
+        shard.take_in(self.common, segment, payload, routed);
+        if shard.is_fold_due() {
+            // What earlier segments closed comes first, as if it had not been left.
+            shard.fold_exchanges(self.common, ordinal, before);
+            shard.fold_closed(self.common, ordinal);
+        }
     }
 
     /// Processes an ICMP error about a packet of one of the shard's flows.
@@ -331,8 +340,16 @@ impl Shard {
         routed: Routed,
     ) {
         let ordinal = routed.ordinal;
+        self.take_in(common, segment, payload, routed);
+        if self.closed.has_unreported() {
+            self.fold_closed(common, ordinal);
+        }
+    }
+
+    #[inline(always)]
+    fn take_in(&mut self, common: &Common, segment: &Segment, payload: &[u8], routed: Routed) {
         let arrived = Arrived {
-            id: ordinal,
+            id: routed.ordinal,
             stream: self.is_collecting.then_some(routed.stream),
             approach: routed.approach,
             shares_counter: routed.sender.shares_counter,
@@ -342,8 +359,20 @@ impl Shard {
         };
         self.connections
             .observe_segment(segment, payload, arrived, &mut self.closed);
+    }
+
+    /// Returns true if what closed has to be folded now. Exchanges alone are left until there is a
+    /// batch of them: the code that segments pass fits into the processor's cache without theirs.
+    #[inline]
+    fn is_fold_due(&self) -> bool {
+        let is_told = self.tells_exchanges && self.closed.has_unreported();
+        is_told || self.closed.has_more_than_exchanges() || self.closed.exchanges.len() >= BATCH
+    }
+
+    /// Folds the exchanges that were left.
+    fn fold_left(&mut self, common: &Common) {
         if self.closed.has_unreported() {
-            self.fold_closed(common, ordinal);
+            self.fold_closed(common, 0);
         }
     }
 
@@ -353,6 +382,7 @@ impl Shard {
 
     /// Closes all connections.
     pub(super) fn close(&mut self, common: &Common) {
+        self.fold_left(common);
         for open in self.connections.drain() {
             let id = self.connections.close(open, &mut self.closed);
             self.fold_closed(common, id);
@@ -398,7 +428,7 @@ impl Shard {
     /// Passes on the exchanges and connections that closed with packet `ordinal`.
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
         self.fold_setups(common);
-        self.fold_exchanges(common, ordinal);
+        self.fold_exchanges(common, ordinal, usize::MAX);
         self.fold_transfers(common);
         let closed = &mut self.closed;
         for &(server, ttl) in &closed.servers {
@@ -417,9 +447,11 @@ impl Shard {
         }
     }
 
-    fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
+    /// Passes on the closed exchanges before the one at `until`.
+    fn fold_exchanges(&mut self, common: &Common, ordinal: u64, until: usize) {
         let (taken, _) = self.services.taken();
-        for exchange in self.closed.exchanges.iter_mut().skip(taken) {
+        let closed = self.closed.exchanges.iter_mut();
+        for exchange in closed.take(until).skip(taken) {
             let is_denied = self.waiting.deny(exchange);
             let counts = !is_denied && common.counts_exchange(exchange);
             let place = if counts {

@@ -53,7 +53,13 @@ impl Closed {
     /// Returns true if anything that closed was not reported yet.
     #[inline]
     pub(crate) fn has_unreported(&self) -> bool {
-        self.reported != self.counts()
+        self.reported.exchanges != self.exchanges.len() || self.has_more_than_exchanges()
+    }
+
+    /// Returns true if anything other than exchanges closed and was not reported yet.
+    #[inline]
+    pub(crate) fn has_more_than_exchanges(&self) -> bool {
+        self.reported.setups != self.setups.len()
             || !self.connections.is_empty()
             || !self.transfers.is_empty()
             || !self.fin_trips.is_empty()

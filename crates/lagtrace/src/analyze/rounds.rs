@@ -6,6 +6,9 @@
 //! due. No shard waits for another shard or for the reader, which is some rounds ahead. The result
 //! is still the same for any number of threads: each shard sees its packets in order, and
 //! results are delivered batch by batch, in the order in which they were completed.
+//!
+//! A thread alone works in the same way: the code of each task, and each shard's connections, stay
+//! in the processor's caches for a whole batch.
 
 mod progress;
 
@@ -28,12 +31,12 @@ pub(super) fn run(
     mut read: impl FnMut(&mut Packets) + Send,
     mut watch: Option<impl FnMut(&Packet<'_>)>,
 ) {
-    if threads == NonZeroUsize::MIN {
-        return alone(analyzer, read, watch);
-    }
     let (ingress, workers) = analyzer.split();
-    let rounds = Rounds::new(&mut read, ingress, workers);
-    let helpers = (threads.get() - 1).min(rounds.workers.len());
+    let helpers = (threads.get() - 1).min(workers.len());
+    // What is read ahead waits for other threads; a thread alone would only displace it from the
+    // processor's caches, and delay what a live input shows.
+    let ahead = if helpers == 0 { 1 } else { AHEAD };
+    let rounds = Rounds::new(&mut read, ingress, workers, ahead);
     thread::scope(|scope| {
         for _ in 0..helpers {
             scope.spawn(|| rounds.work(None::<fn(&Batch, &mut Ingress)>));
@@ -44,45 +47,13 @@ pub(super) fn run(
     });
 }
 
-fn alone(
-    analyzer: &mut Analyzer,
-    mut read: impl FnMut(&mut Packets),
-    mut watch: Option<impl FnMut(&Packet<'_>)>,
-) {
-    let mut packets = Packets::default();
-    loop {
-        read(&mut packets);
-        if packets.is_empty() {
-            return;
-        }
-        for (packet, payload) in packets.iter() {
-            match packet {
-                Packet::Tcp(segment, _) => {
-                    analyzer.segment(segment, payload);
-                    if let Some(watch) = &mut watch {
-                        watch(packet);
-                    }
-                }
-                Packet::Udp(header, _) => analyzer.datagram(header, payload),
-                other => {
-                    analyzer.packet(other);
-                    if let (Some(watch), Packet::Icmp(_)) = (&mut watch, other) {
-                        watch(other);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The state shared by the threads.
 struct Rounds<'a, R> {
     progress: Mutex<Progress>,
     /// Signalled when another task may have become due.
     changed: Condvar,
-    /// The batches of the rounds in progress; a round's index is its number modulo the array
-    /// length.
-    batches: [RwLock<Batch>; AHEAD],
+    /// The batches of the rounds in progress; a round's index is its number modulo the length.
+    batches: Vec<RwLock<Batch>>,
     reader: Mutex<Reader<'a, R>>,
     workers: Vec<Mutex<Worker<'a>>>,
 }
@@ -120,7 +91,12 @@ struct Reader<'a, R> {
 }
 
 impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
-    fn new(read: &'a mut R, ingress: &'a mut Ingress, workers: Vec<Worker<'a>>) -> Self {
+    fn new(
+        read: &'a mut R,
+        ingress: &'a mut Ingress,
+        workers: Vec<Worker<'a>>,
+        ahead: usize,
+    ) -> Self {
         let batch = |_| {
             let shares = workers.iter().map(|_| Mutex::default()).collect();
             RwLock::new(Batch {
@@ -129,9 +105,9 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
             })
         };
         Self {
-            progress: Mutex::new(Progress::new(workers.len())),
+            progress: Mutex::new(Progress::new(workers.len(), ahead)),
             changed: Condvar::new(),
-            batches: std::array::from_fn(batch),
+            batches: (0..ahead).map(batch).collect(),
             reader: Mutex::new(Reader { read, ingress }),
             workers: workers.into_iter().map(Mutex::new).collect(),
         }
@@ -142,7 +118,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
     fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Ingress)>) {
         let _alarm = Alarm(self);
         while let Some(task) = self.next(tell.is_some()) {
-            let slot = &self.batches[task.round() % AHEAD];
+            let slot = &self.batches[task.round() % self.batches.len()];
             let is_last = match task {
                 Task::Read(_) => {
                     let mut batch = slot.write().unwrap_or_else(PoisonError::into_inner);

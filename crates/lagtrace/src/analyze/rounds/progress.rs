@@ -1,7 +1,7 @@
 //! The progress of the rounds, and the next task that is due.
 
-/// Maximum number of rounds in progress: one that the slowest shard has not processed yet, one for
-/// the other shards during that time, and one that is being read.
+/// Maximum number of rounds in progress on several threads: one that the slowest shard has not
+/// processed yet, one for the other shards during that time, and one that is being read.
 pub(super) const AHEAD: usize = 3;
 
 /// A task of one thread.
@@ -26,6 +26,8 @@ impl Task {
 /// The tasks that are done and those in progress.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// Maximum number of rounds in progress.
+    ahead: usize,
     /// The number of rounds read, including the last one.
     read: usize,
     is_all_read: bool,
@@ -45,8 +47,9 @@ struct Shard {
 }
 
 impl Progress {
-    pub(super) fn new(shards: usize) -> Self {
+    pub(super) fn new(shards: usize, ahead: usize) -> Self {
         Self {
+            ahead,
             read: 0,
             is_all_read: false,
             told: 0,
@@ -71,7 +74,7 @@ impl Progress {
             self.is_entrance_busy = true;
             return Some(Task::Tell(self.told));
         }
-        if is_free && !self.is_all_read && self.read - self.told < AHEAD {
+        if is_free && !self.is_all_read && self.read - self.told < self.ahead {
             self.is_entrance_busy = true;
             return Some(Task::Read(self.read));
         }
@@ -122,7 +125,7 @@ mod tests {
 
     #[test]
     fn no_shard_waits_for_another_nor_for_the_reading() {
-        let mut progress = Progress::new(2);
+        let mut progress = Progress::new(2, AHEAD);
         let read = progress.begin(true);
         assert_eq!(read, Some(Task::Read(0)));
         assert_eq!(progress.begin(true), None);
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_round_is_told_once_all_have_taken_it_and_makes_room_for_another() {
-        let mut progress = Progress::new(1);
+        let mut progress = Progress::new(1, AHEAD);
         for round in 0..AHEAD {
             assert_eq!(progress.begin(false), Some(Task::Read(round)));
             progress.finish(Task::Read(round), round + 1 == AHEAD);
