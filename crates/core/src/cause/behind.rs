@@ -33,6 +33,8 @@ const MAINLY: f64 = 0.5;
 #[derive(Debug)]
 pub(crate) struct Behind {
     ties: Vec<Tie>,
+    /// The requests as the observation point of the calls saw them.
+    moments: Vec<Moment>,
     /// Number of requests that each of them represents.
     weight: f64,
     /// The results of [`Behind::claimed`]. They are cached because several rules need them.
@@ -73,12 +75,15 @@ impl Behind {
         if !rhythm.moments.iter().any(|m| m.think() >= ORDINARY_WORK) {
             return None;
         }
-        let ties = tie::ties(&rhythm.moments, &calls.of_host(front));
-        (!ties.is_empty()).then(|| Self {
-            ties,
-            weight: rhythm.weight,
+        let calls = calls.of_host(front);
+        let found = rhythm.views().map(|view| Self {
+            ties: tie::ties(&view.moments, &calls),
+            moments: view.moments.into_owned(),
+            weight: view.weight,
             claimed: OnceCell::new(),
-        })
+        });
+        let most = found.max_by_key(|found| found.ties.len());
+        most.filter(|found| !found.ties.is_empty())
     }
 
     /// Returns the reasons whose cost matters.
@@ -175,7 +180,7 @@ impl Behind {
             .map(|tie| (key(&tie.front), tie.waited(is_claimed)))
             .collect();
         let mut tally = Tally::default();
-        for moment in &case.rhythm.moments {
+        for moment in &self.moments {
             let claimed = claimed.get(&key(moment)).copied().unwrap_or_default();
             let rest = moment.think().saturating_sub(claimed);
             if rest >= ORDINARY_WORK {

@@ -175,10 +175,10 @@ impl super::Rule for Rule {
 
 impl Rule {
     /// Returns true if more than one exchange is affected, or a single one that was given up lost so
-    /// much that chance does not.
+    /// many copies that it is no chance.
     fn is_repeated(&self) -> bool {
-        let is_much = self.copies >= COPIES_OF_ONE || self.is_unseen();
-        self.tally.affected >= LEAST || is_much && self.heard > 0 && self.given_up > 0
+        let is_much = self.copies >= COPIES_OF_ONE && self.heard > 0 && self.given_up > 0;
+        self.tally.affected >= LEAST || is_much
     }
 
     /// Returns true if only the server's sequence numbers show most of the losses.

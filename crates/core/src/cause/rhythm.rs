@@ -8,12 +8,14 @@ mod gate;
 mod stall;
 mod stood;
 mod timer;
+mod view;
 
 pub(super) use gate::{Gate, of_each_client};
 use stall::Course;
 pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
 pub(super) use timer::Ticks;
+pub(super) use view::View;
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -33,6 +35,8 @@ const LEAST_MOMENTS: usize = 10;
 pub(crate) struct Rhythm {
     /// The exchanges, in the order in which they began.
     pub(crate) moments: Vec<Moment>,
+    /// Those that other observation points saw.
+    elsewhere: Vec<Moment>,
     /// Number of exchanges that each moment represents.
     pub(super) weight: f64,
     /// True if all requests come from the host of an investigation's target, whatever address and
@@ -70,7 +74,7 @@ impl Rhythm {
     /// Returns the rhythm of `service`, from the exchanges that began in `period`; from all if that
     /// is `None`.
     pub(crate) fn of(service: &Service, period: Option<(Timestamp, Timestamp)>) -> Self {
-        let mut moments = service.timeline.sorted();
+        let (mut moments, elsewhere) = service.timeline.sorted();
         if let Some((from, until)) = period {
             moments.retain(|moment| (from..=until).contains(&moment.begin));
         }
@@ -96,6 +100,7 @@ impl Rhythm {
         let late = late.map(|(_, _, by_answer)| by_answer);
         Self {
             moments,
+            elsewhere,
             weight,
             is_called_here: false,
             late,

@@ -8,7 +8,7 @@ use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::rhythm::{Gate, Rhythm, quantile, sorted};
+use super::rhythm::{Gate, Rhythm, View, quantile, sorted};
 use super::sequence::round_trip;
 use super::{Case, evidence};
 use crate::observed::flow::Endpoint;
@@ -133,6 +133,16 @@ impl Upstream {
     /// Returns the upstream of `front`; `None` if no service in the capture is its upstream.
     pub(crate) fn of(front: Endpoint, rhythms: &BTreeMap<Endpoint, Rhythm>) -> Option<Self> {
         let own = rhythms.get(&front)?;
+        let views = own.views();
+        let found = views.filter_map(|view| Self::in_view(front, &view, rhythms));
+        found.max_by_key(|upstream| upstream.pairs.len())
+    }
+
+    fn in_view(
+        front: Endpoint,
+        own: &View<'_>,
+        rhythms: &BTreeMap<Endpoint, Rhythm>,
+    ) -> Option<Self> {
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
             return None;
         }
@@ -147,7 +157,7 @@ impl Upstream {
                     && pairs.len() as f64 >= own.moments.len() as f64 * FOLLOWED
             })
             .max_by_key(|(back, _, pairs)| (pairs.len(), core::cmp::Reverse(*back)))
-            .or_else(|| by_times(front, own, rhythms))?;
+            .or_else(|| by_times(front, &own.moments, rhythms))?;
         let gate = rhythm.gate();
         let role = role(&pairs, gate.as_ref());
         Some(Self {
@@ -371,10 +381,10 @@ fn pairs(front: Endpoint, asked: &[Moment], rhythm: &Rhythm) -> Vec<Pair> {
 /// request for each request to `front`, and no other requests.
 fn by_times<'a>(
     front: Endpoint,
-    own: &Rhythm,
+    own: &[Moment],
     rhythms: &'a BTreeMap<Endpoint, Rhythm>,
 ) -> Option<(Endpoint, &'a Rhythm, Vec<Pair>)> {
-    let asked = own.moments.len() as f64;
+    let asked = own.len() as f64;
     let is_as_often = |rhythm: &Rhythm| {
         let behind = rhythm.moments.len() as f64;
         behind >= asked * FOLLOWED && asked >= behind * FOLLOWED
@@ -383,8 +393,8 @@ fn by_times<'a>(
         back.addr != front.addr && is_as_often(rhythm) && !may_be_behind(front, rhythm)
     });
     let found = others.take(MAX_CANDIDATES).filter_map(|(&back, rhythm)| {
-        let pairs = pairs_by_times(&own.moments, &rhythm.moments);
-        let all = own.moments.len().max(rhythm.moments.len());
+        let pairs = pairs_by_times(own, &rhythm.moments);
+        let all = own.len().max(rhythm.moments.len());
         let is_all = pairs.len() >= LEAST_BY_TIMES && pairs.len() as f64 >= all as f64 * FOLLOWED;
         (is_all && is_driven(&pairs, &rhythm.moments)).then_some((back, rhythm, pairs))
     });

@@ -258,17 +258,19 @@ impl Timeline {
     }
 
     /// Returns the exchanges in the order in which they began, as seen by the observation
-    /// point with the most exchanges.
-    pub(crate) fn sorted(&self) -> Vec<Moment> {
+    /// point with the most exchanges, and those that other points saw.
+    pub(crate) fn sorted(&self) -> (Vec<Moment>, Vec<Moment>) {
         let mut moments = self.moments.clone();
         keep_least(&mut moments, MAX_MOMENTS);
-        if let Some(point) = busiest_point(&moments) {
-            moments.retain(|moment| moment.point == point);
-        }
         // Exchanges that began simultaneously are sorted by their other fields, so that the order
         // of recording has no effect.
         put_in_order(&mut moments, |moment| moment.begin);
-        moments
+        match busiest_point(&moments) {
+            Some(point) => moments
+                .into_iter()
+                .partition(|moment| moment.point == point),
+            None => (moments, Vec::new()),
+        }
     }
 
     /// Returns the number of all exchanges, and those that the server took longest to answer;
@@ -448,7 +450,7 @@ mod tests {
         let mut sum = Timeline::default();
         all.into_iter().for_each(|timeline| sum.merge(timeline));
         assert_eq!(sum.count, 20_000);
-        sum.sorted()
+        sum.sorted().0
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::observed::event::{PhaseStart, Upstream};
+use crate::observed::event::{PhaseStart, PointId, Upstream};
 use crate::observed::segment::SentBy;
 use crate::registry::Id;
 use crate::report::Report;
@@ -307,4 +307,23 @@ fn calls_from_another_address_of_the_capturing_host_are_the_server_s() {
     assert_eq!(found.affected.exchanges, ROUNDS as u64);
     assert!(calls(SentBy::AnotherHost).is_none());
     assert!(calls(SentBy::Unknown).is_none());
+}
+
+/// With the client's capture beside it, the server's shows as much as alone.
+#[test]
+fn a_capture_of_the_client_beside_it_takes_nothing_from_that_of_the_server() {
+    let seen_at = |point, mut made: Vec<(Segment, &'static [u8])>| {
+        for (segment, _) in &mut made {
+            segment.point = PointId(point);
+        }
+        made
+    };
+    let front = || connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let back = connection(PROXY, UPSTREAM, behind(|n| takes(n, 0)));
+    let all = vec![seen_at(0, front()), seen_at(1, front()), seen_at(1, back)];
+    let report = report(Analyzer::new(Options::default()), all);
+    let found = &report.findings[0];
+    assert_eq!(found.cause, Id::DownstreamWait, "{found:?}");
+    assert_eq!(found.affected.exchanges, 2 * ROUNDS as u64);
+    assert!(found.share > 0.9, "{}", found.share);
 }

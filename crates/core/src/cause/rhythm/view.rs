@@ -1,0 +1,68 @@
+//! The requests of a service as each observation point saw them.
+//!
+//! If captures of both ends are read together, each request is there twice. What a server does for it
+//! shows only at the server's point.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::Rhythm;
+use crate::observed::event::PointId;
+use crate::service::timeline::Moment;
+
+/// Minimum ratio of the requests that a point saw to those at the busiest point.
+const NEARLY_ALL: f64 = 0.8;
+
+/// The requests that one observation point saw.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) moments: Cow<'a, [Moment]>,
+    /// Number of requests that each of them represents, those at other points included.
+    pub(crate) weight: f64,
+}
+
+impl Rhythm {
+    /// Returns the requests as seen by the busiest observation point, and by others that saw nearly as
+    /// many.
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        let mut others: BTreeMap<PointId, Vec<Moment>> = BTreeMap::new();
+        for &moment in &self.elsewhere {
+            others.entry(moment.point).or_default().push(moment);
+        }
+        let busiest = self.moments.len() as f64;
+        let others = others.into_values().map(Cow::Owned);
+        let all = core::iter::once(Cow::Borrowed(self.moments.as_slice())).chain(others);
+        all.filter(move |moments| moments.len() as f64 >= busiest * NEARLY_ALL)
+            .map(move |moments| View {
+                weight: self.weight * busiest / (moments.len() as f64).max(1.0),
+                moments,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::time::Timestamp;
+
+    #[test]
+    fn each_point_that_saw_nearly_all_requests_is_a_view_of_all() {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        let moments = |point: u16, count: u16| -> Vec<Moment> {
+            let moment = |port| Moment {
+                point: PointId(point),
+                ..Moment::between(port, at(0), at(10))
+            };
+            (0..count).map(moment).collect()
+        };
+        let rhythm = Rhythm {
+            moments: moments(0, 100),
+            elsewhere: [moments(1, 80), moments(2, 79)].concat(),
+            weight: 2.0,
+            ..Rhythm::default()
+        };
+        let views: Vec<_> = rhythm.views().collect();
+        let seen: Vec<_> = views.iter().map(|v| (v.moments.len(), v.weight)).collect();
+        assert_eq!(seen, [(100, 2.0), (80, 2.5)]);
+    }
+}
