@@ -153,7 +153,7 @@ use crate::service::tcp_handshakes::WhyRepeated;
 use crate::service::{Ledger, Stretches, Uploads};
 use crate::stats::Merge;
 use behind::Behind;
-use calls::Calls;
+use calls::HostCalls;
 use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
@@ -203,7 +203,7 @@ pub(crate) struct Case<'a> {
     /// The calls of the server's host that fill its waits, if the capture contains them.
     pub(crate) behind: Option<&'a Behind>,
     /// All calls that were seen.
-    pub(crate) calls: &'a Calls,
+    pub(crate) calls: &'a HostCalls,
     /// True if the ledger was made from packets, and false if it was made from the timestamps of
     /// our own requests.
     pub(crate) has_packets: bool,

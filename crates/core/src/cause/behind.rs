@@ -10,7 +10,7 @@ use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::calls::{Call, CallKind, Calls};
+use super::calls::{Call, CallKind, HostCalls};
 use super::evidence::{self, ORDINARY_WORK};
 use super::rhythm::{Rhythm, quantile, sorted};
 use super::{Case, Id};
@@ -71,7 +71,7 @@ pub(super) struct Told {
 
 impl Behind {
     /// Returns the calls that fill waits of `front`; `None` if the capture shows none.
-    pub(crate) fn of(front: Endpoint, rhythm: &Rhythm, calls: &Calls) -> Option<Self> {
+    pub(crate) fn of(front: Endpoint, rhythm: &Rhythm, calls: &HostCalls) -> Option<Self> {
         if !rhythm.moments.iter().any(|m| m.think() >= ORDINARY_WORK) {
             return None;
         }

@@ -126,14 +126,14 @@ impl Call {
 
 /// The earliest calls that were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct HostCalls {
     /// In the order in which they began.
     list: Vec<Call>,
     /// The addresses of the capturing hosts, by observation point.
     local: BTreeSet<(PointId, IpAddr)>,
 }
 
-impl Calls {
+impl HostCalls {
     /// Returns the calls of all hosts: their requests, by the services that they asked, their
     /// attempts to connect that were not answered at once, and their waits for resolvers.
     pub(crate) fn of(
@@ -187,5 +187,64 @@ impl Calls {
         let own = self.list.iter();
         let own = own.filter(|call| is_own(call) && !is_itself(front, call.to));
         own.copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    fn host(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    /// The calls of the host 10.0.0.2, and of others, to resolvers.
+    fn resolving(waits: &[(u8, u8, Option<i64>)]) -> HostCalls {
+        let wait =
+            |(at_ms, &(client, resolver, end)): (usize, &(u8, u8, Option<i64>))| ResolverWait {
+                begin: at(at_ms as i64),
+                end: end.map(at),
+                point: PointId(0),
+                client: host(client),
+                resolver: host(resolver),
+                is_repeated: false,
+            };
+        let waits: Vec<_> = waits.iter().enumerate().map(wait).collect();
+        HostCalls::of(
+            &BTreeMap::new(),
+            core::iter::empty(),
+            &waits,
+            &BTreeSet::new(),
+        )
+    }
+
+    #[test]
+    fn whom_a_host_called_in_vain_most_often_is_told() {
+        let front = Endpoint::new(host(2), 80);
+        let calls = resolving(&[
+            (2, 53, None),
+            (2, 54, None),
+            (2, 54, None),
+            (2, 53, Some(9)),
+            (7, 53, None),
+            (7, 53, None),
+        ]);
+        let (call, count) = calls.unanswered_of(front).expect("three of its own");
+        assert_eq!((call.to.addr, count), (host(54), 2));
+        assert!(calls.unanswered_of(Endpoint::new(host(3), 80)).is_none());
+    }
+
+    #[test]
+    fn a_call_without_an_answer_ends_when_the_next_one_begins() {
+        let calls = resolving(&[(2, 53, None), (2, 54, Some(30)), (2, 53, None)]);
+        let list = calls.of_host(Endpoint::new(host(2), 80));
+        let ends: Vec<_> = (0..3)
+            .map(|n| list[n].until(list.get(n + 1), at(20)))
+            .collect();
+        assert_eq!(ends, [at(1), at(20), at(20)]);
     }
 }

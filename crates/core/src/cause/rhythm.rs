@@ -15,7 +15,7 @@ use stall::Course;
 pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
 pub(super) use timer::Ticks;
-pub(super) use view::View;
+pub(super) use view::PointView;
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -35,7 +35,7 @@ const LEAST_MOMENTS: usize = 10;
 pub(crate) struct Rhythm {
     /// The exchanges, in the order in which they began.
     pub(crate) moments: Vec<Moment>,
-    /// Those that other observation points saw.
+    /// The exchanges that other observation points saw.
     elsewhere: Vec<Moment>,
     /// Number of exchanges that each moment represents.
     pub(super) weight: f64,

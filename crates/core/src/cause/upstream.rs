@@ -8,7 +8,7 @@ use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::rhythm::{Gate, Rhythm, View, quantile, sorted};
+use super::rhythm::{Gate, PointView, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
 use super::{Case, evidence};
 use crate::observed::flow::Endpoint;
@@ -140,7 +140,7 @@ impl Upstream {
 
     fn in_view(
         front: Endpoint,
-        own: &View<'_>,
+        own: &PointView<'_>,
         rhythms: &BTreeMap<Endpoint, Rhythm>,
     ) -> Option<Self> {
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cause::calls::Calls;
+use crate::cause::calls::HostCalls;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
@@ -19,7 +19,7 @@ pub(super) struct Blank {
     rhythm: Rhythm,
     rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
-    calls: Calls,
+    calls: HostCalls,
 }
 
 impl Blank {

@@ -7,7 +7,7 @@ use super::Observations;
 use super::judge::Observed;
 use crate::cause::Case;
 use crate::cause::behind::Behind;
-use crate::cause::calls::Calls;
+use crate::cause::calls::HostCalls;
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::service::Service;
@@ -26,7 +26,7 @@ pub(super) struct Scene<'a> {
     /// entry.
     uploads: BTreeMap<IpAddr, Uploads>,
     pub(super) rhythms: BTreeMap<Endpoint, Rhythm>,
-    pub(super) calls: Calls,
+    pub(super) calls: HostCalls,
 }
 
 impl<'a> Scene<'a> {
@@ -57,7 +57,7 @@ impl<'a> Scene<'a> {
             let late = service.ledger.setups.late.sorted().into_iter();
             late.map(move |late| (to, late))
         });
-        let calls = Calls::of(
+        let calls = HostCalls::of(
             &rhythms,
             late,
             &observations.asked.waits,

@@ -61,10 +61,7 @@ pub struct Watch {
     clock: Clock,
     decoder: Decoder,
     number: u64,
-    /// Number of records by which the sample is judged: a long one counts as several.
-    load: u64,
-    /// Number of exchanges among the records.
-    turns: u64,
+    records: RecordCounts,
     /// Time when watching ended. Detaching the programs one after the other takes time, in which
     /// only part of the traffic is seen.
     ended: Option<Timestamp>,
@@ -74,6 +71,15 @@ pub struct Watch {
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
+}
+
+/// Numbers of the records that were read.
+#[derive(Default)]
+struct RecordCounts {
+    /// The number by which the sample is judged: a long record counts as several.
+    load: u64,
+    /// Number of exchanges among the records.
+    turns: u64,
 }
 
 /// The programs, with their latest counts.
@@ -142,8 +148,7 @@ impl Watch {
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
-            load: 0,
-            turns: 0,
+            records: RecordCounts::default(),
             ended: None,
             namespaces: Vec::new(),
             sampling,
@@ -186,7 +191,7 @@ impl Watch {
     /// Decodes one record and passes the result to `visit`.
     fn tell(&mut self, bytes: &[u8], visit: &mut impl FnMut(Sighting<'_>)) {
         self.number += 1;
-        self.load += 1 + (bytes.len() / LONG_RECORD) as u64;
+        self.records.load += 1 + (bytes.len() / LONG_RECORD) as u64;
         match read(bytes, self.number, &self.clock) {
             Some(Told::Segment {
                 record,
@@ -220,7 +225,7 @@ impl Watch {
                 visit(Sighting::Passage(&passage));
             }
             Some(Told::Turn(turn)) => {
-                self.turns += 1;
+                self.records.turns += 1;
                 if let Some(program) = &turn.program {
                     self.quotas.meet(program.pid);
                 }
@@ -246,7 +251,7 @@ impl Watch {
             let latency = latency(programs.counts());
             latency.quantile(0.99).unwrap_or_default()
         };
-        if self.sampling.judge(self.load, Instant::now(), slow) {
+        if self.sampling.judge(self.records.load, Instant::now(), slow) {
             // If the kernel refuses, the programs keep their old settings.
             let _ = self.apply();
         }
@@ -278,7 +283,7 @@ impl Watch {
         Standing {
             records: self.number,
             tally: WatchTally {
-                sampled_share: (self.turns as f64 / all as f64).min(1.0),
+                sampled_share: (self.records.turns as f64 / all as f64).min(1.0),
                 throttling: self.quotas.since(),
                 stolen: self.steal.since(),
                 sees_handshakes: self.is_for_ports_alone && !self.sampling.had_pauses,

@@ -15,7 +15,7 @@ const NEARLY_ALL: f64 = 0.8;
 
 /// The requests that one observation point saw.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct PointView<'a> {
     pub(crate) moments: Cow<'a, [Moment]>,
     /// Number of requests that each of them represents, those at other points included.
     pub(crate) weight: f64,
@@ -24,7 +24,7 @@ pub(crate) struct View<'a> {
 impl Rhythm {
     /// Returns the requests as seen by the busiest observation point, and by others that saw nearly as
     /// many.
-    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = PointView<'_>> {
         let mut others: BTreeMap<PointId, Vec<Moment>> = BTreeMap::new();
         for &moment in &self.elsewhere {
             others.entry(moment.point).or_default().push(moment);
@@ -33,7 +33,7 @@ impl Rhythm {
         let others = others.into_values().map(Cow::Owned);
         let all = core::iter::once(Cow::Borrowed(self.moments.as_slice())).chain(others);
         all.filter(move |moments| moments.len() as f64 >= busiest * NEARLY_ALL)
-            .map(move |moments| View {
+            .map(move |moments| PointView {
                 weight: self.weight * busiest / (moments.len() as f64).max(1.0),
                 moments,
             })

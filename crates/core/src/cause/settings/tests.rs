@@ -133,7 +133,7 @@ pub(in crate::cause) struct Empty {
     rhythm: Rhythm,
     rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
-    calls: crate::cause::calls::Calls,
+    calls: crate::cause::calls::HostCalls,
 }
 
 impl Empty {
