@@ -17,7 +17,6 @@ use super::{Case, Id};
 use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
-use crate::protocol::dns;
 use crate::report::EvidenceKind;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
@@ -26,6 +25,8 @@ use tie::Tie;
 /// Minimum median number of requests that a server sends to another one for each of its own requests,
 /// one after another, for their number to be the reason.
 const MANY: usize = 5;
+/// Minimum number if the way there takes most of each.
+const FEW_FAR: usize = 3;
 /// Minimum share of the calls' time for the part that is the reason.
 const MAINLY: f64 = 0.5;
 
@@ -91,6 +92,15 @@ impl Behind {
         self.claimed.get_or_init(|| self.weigh(case))
     }
 
+    /// Returns true if what is claimed takes most of the time of all waits.
+    pub(super) fn explains_most(&self, case: &Case<'_>) -> bool {
+        let claimed = self.claimed(case).iter();
+        let claimed: u64 = claimed.map(|told| told.tally.cost.likely).sum();
+        let slow = self.moments.iter().map(Moment::think);
+        let waited: Duration = slow.filter(|think| *think >= ORDINARY_WORK).sum();
+        claimed as f64 >= waited.as_nanos() as f64 * self.weight * MAINLY
+    }
+
     fn weigh(&self, case: &Case<'_>) -> Vec<Told> {
         // One request to one upstream is told by the rules on the upstream.
         let is_told = case
@@ -126,13 +136,34 @@ impl Behind {
     /// Returns the reason that requests and lookups take the time, if one stands out.
     fn requests(&self) -> Option<Told> {
         let told = self.told(BehindRole::IsSlow)?;
-        let is_own = told.own.as_secs_f64() >= told.each.as_secs_f64() * MAINLY;
-        if told.calls >= MANY {
+        // Of a series of calls, a single one may take most of the time.
+        let longest: Vec<(Call, Duration)> = self
+            .ties
+            .iter()
+            .filter_map(|tie| longest(tie, &told))
+            .collect();
+        let sum = |of: &dyn Fn(&(Call, Duration)) -> Duration| -> f64 {
+            longest.iter().map(of).sum::<Duration>().as_secs_f64()
+        };
+        let (most, own) = (
+            sum(&|(_, part)| *part),
+            sum(&|(call, part)| call.own.min(*part)),
+        );
+        let all: Duration = self
+            .ties
+            .iter()
+            .map(|tie| tie.waited(|call| told.has(call)))
+            .sum();
+        let is_one = most >= all.as_secs_f64() * MAINLY;
+        let many = if own < most * MAINLY { FEW_FAR } else { MANY };
+        if told.calls >= many && !is_one {
             let role = BehindRole::Repeats;
-            Some(Told { role, ..told })
-        } else {
-            (is_own || told.is_lookup).then_some(told)
+            return Some(Told { role, ..told });
         }
+        (own >= most * MAINLY || told.is_lookup).then(|| Told {
+            each: quantile(&sorted(longest.iter().map(|(_, part)| *part)), 0.5),
+            ..told
+        })
     }
 
     /// Returns the calls that `role` is about, to the callee that takes most of their time; `None` if
@@ -158,7 +189,7 @@ impl Behind {
         Some(Told {
             role,
             behind,
-            is_lookup: meant().any(|(call, _)| call.to.port == dns::PORT),
+            is_lookup: meant().any(|(call, _)| call.is_lookup()),
             tally,
             calls: counts.get(counts.len() / 2).copied().unwrap_or_default(),
             each: quantile(&sorted(meant().map(|(_, part)| *part)), 0.5),
@@ -222,6 +253,12 @@ impl Told {
         claim.basis = Basis::new(self.tally.affected, false);
         claim
     }
+}
+
+/// Returns the call that fills most of the wait, of those that `told` is about.
+fn longest(tie: &Tie, told: &Told) -> Option<(Call, Duration)> {
+    let meant = tie.parts.iter().filter(|(call, _)| told.has(call));
+    meant.max_by_key(|(_, part)| *part).copied()
 }
 
 /// Returns what the calls of the server's host show of the service, if it is one of `roles`.

@@ -52,8 +52,16 @@ pub(super) enum CallKind {
 }
 
 impl Call {
-    fn of_request(back: &Moment, point: Option<PointId>, to: Endpoint) -> Self {
+    /// `trip` is the round trip to the callee, if its kernel showed it on any connection.
+    fn of_request(
+        back: &Moment,
+        point: Option<PointId>,
+        to: Endpoint,
+        trip: Option<Duration>,
+    ) -> Self {
         let travel = (!back.path.is_told).then(|| back.asked.since(back.sent) * 2);
+        let own = back.think() + back.response.held + travel.unwrap_or_default();
+        let trip = travel.and(trip).unwrap_or_default();
         Self {
             begin: back.begin,
             kind: CallKind::Request,
@@ -62,7 +70,7 @@ impl Call {
             caller: back.client,
             point,
             to,
-            own: back.think() + back.response.held + travel.unwrap_or_default(),
+            own: own.saturating_sub(trip),
         }
     }
 
@@ -73,7 +81,7 @@ impl Call {
             answered: Some(back.begin),
             end: back.begin,
             own: Duration::ZERO,
-            ..Self::of_request(back, point, to)
+            ..Self::of_request(back, point, to, None)
         }
     }
 
@@ -118,6 +126,10 @@ impl Call {
         end.min(latest)
     }
 
+    pub(super) fn is_lookup(&self) -> bool {
+        matches!(self.kind, CallKind::SilentResolver | CallKind::Lookup)
+    }
+
     /// Returns true if the call was seen where `front` was.
     pub(super) fn is_seen_with(&self, front: &Moment) -> bool {
         self.point.is_none_or(|point| point == front.point)
@@ -138,6 +150,7 @@ impl HostCalls {
     /// attempts to connect that were not answered at once, and their waits for resolvers.
     pub(crate) fn of(
         rhythms: &BTreeMap<Endpoint, Rhythm>,
+        trips: &BTreeMap<Endpoint, Duration>,
         late: impl Iterator<Item = (Endpoint, LateAttempt)>,
         resolving: &[ResolverWait],
         local: &BTreeSet<(PointId, IpAddr)>,
@@ -150,7 +163,8 @@ impl HostCalls {
         for (&to, rhythm) in rhythms {
             let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
             for back in &rhythm.moments {
-                list.add(Call::of_request(back, point(back), to));
+                let trip = trips.get(&to).copied();
+                list.add(Call::of_request(back, point(back), to, trip));
                 if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
                     list.add(Call::of_setup(back, took, point(back), to));
                 }
@@ -215,6 +229,7 @@ mod tests {
             };
         let waits: Vec<_> = waits.iter().enumerate().map(wait).collect();
         HostCalls::of(
+            &BTreeMap::new(),
             &BTreeMap::new(),
             core::iter::empty(),
             &waits,

@@ -42,6 +42,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording if the upstream is called for some requests, or beside others.
+const AMONG_OTHERS: Wording = Wording {
+    summary: "The server answers late because {behind}, which it calls for these requests, answers \
+        late: {took} (median), {share} of all request time.",
+    ..WORDING
+};
+
 /// The wording if the upstream may be far away as well.
 const LATE_OR_FAR: Wording = Wording {
     summary: "The server waits for {behind}, which it calls for each request: {took} (median), {share} \
@@ -193,7 +200,7 @@ fn slow(case: &Case<'_>, told: &Told) -> Claim {
         human(told.each),
     );
     let mut claim = told.claim(Id::DownstreamWait, case, text);
-    WORDING.tell(
+    AMONG_OTHERS.tell(
         &mut claim,
         &[
             ("behind", &told.behind),

@@ -206,6 +206,11 @@ impl Rhythm {
     /// server's kernel contradicts it.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_all())?;
+        // Calls that fill the waits set their rhythm.
+        let behind = case.behind.filter(|_| case.has_packets);
+        if behind.is_some_and(|behind| behind.explains_most(case)) {
+            return None;
+        }
         // Without packets, a path that stands still looks like a server that does.
         let is_stall = |nature: &Nature| matches!(nature, Nature::Stops(_) | Nature::Starts(_));
         if !case.has_packets && is_stall(nature) {

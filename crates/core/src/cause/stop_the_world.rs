@@ -66,7 +66,7 @@ pub(crate) struct Rule;
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
-            _ if lacks_processors(case) || waits_for_another(case) => Conclusion::Nothing,
+            _ if lacks_processors(case) => Conclusion::Nothing,
             Some((Nature::Stops(stalls), tally)) => {
                 Conclusion::Claim(Box::new(claim(case, stalls, tally)))
             }
@@ -89,12 +89,6 @@ fn lacks_processors(case: &Case<'_>) -> bool {
         _ => false,
     };
     case.target.is_some() && case.facts.loads.lacks_processors() && !is_shown
-}
-
-/// Returns true if calls of the server's host fill the waits: it waits for another one.
-fn waits_for_another(case: &Case<'_>) -> bool {
-    let behind = case.behind.filter(|_| case.has_packets);
-    behind.is_some_and(|behind| !behind.claimed(case).is_empty())
 }
 
 /// Returns the evidence from the server's own kernel. It does not show why nobody read: what else

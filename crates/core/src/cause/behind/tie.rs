@@ -109,7 +109,9 @@ fn fitting(waits: &[Wait], calls: &[Call]) -> Vec<Tie> {
             .filter(|(at, call)| is_within(front, call) && !taken.contains(at))
             .collect();
         if let Some((used, tie)) = best(wait, &within) {
-            taken.extend(used);
+            // Several requests may wait for one lookup.
+            let is_single = |at: &usize| calls.get(*at).is_some_and(|call| !call.is_lookup());
+            taken.extend(used.into_iter().filter(is_single));
             ties.push(Tie { wait: index, ..tie });
         }
     }
@@ -142,7 +144,24 @@ fn best(wait: &Wait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)> {
         of(own.copied().collect())
     };
     let found = callers.into_iter().filter_map(of_caller);
+    let found = found.chain(of(chain(&wait.front, within)));
     found.min_by_key(|(_, tie): &(Vec<usize>, Tie)| tie.apart)
+}
+
+/// Returns calls that follow one another, over any connections: each is the first to begin after the
+/// one before.
+fn chain(front: &Moment, within: &[(usize, Call)]) -> Vec<(usize, Call)> {
+    let (mut reached, mut chosen) = (front.asked, Vec::new());
+    for &(at, call) in within {
+        if call.begin + JITTER >= reached {
+            chosen.push((at, call));
+            // An attempt that is given up ends when the next one begins.
+            reached = call
+                .answered
+                .map_or(call.begin, |answered| reached.max(answered));
+        }
+    }
+    chosen
 }
 
 /// Returns the calls with the parts of the wait that they fill; `None` if they do not fill it.
