@@ -28,7 +28,7 @@ pub(crate) struct Claim {
     pub(crate) cause: Id,
     /// The service. The port is 0 if the claim is about the host.
     pub(crate) at: Endpoint,
-    /// What the service could not reach: its silence is this claim's, and no claim of its own.
+    /// The address that the service could not reach. Claims on its silence become part of this one.
     pub(crate) unreached: Option<Endpoint>,
     /// The party that has to change something.
     pub(crate) culprit: Owner,

@@ -20,7 +20,7 @@ pub(super) struct LocalAddresses {
     last: Option<(PointId, IpAddr, SentBy)>,
 }
 
-/// Whether packets left the host and arrived at it.
+/// The ways of an address's packets: out of the host, and in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ways {
     left: bool,

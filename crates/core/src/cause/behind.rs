@@ -1,5 +1,5 @@
-//! What a server does while its clients wait: the calls of its host that fill the waits, in a capture
-//! that contains them.
+//! Calls of a server's host that fill the waits of the server's clients, in a capture that contains
+//! them.
 //!
 //! [`upstream`](super::upstream) follows one request to one upstream. Here, a wait may consist of
 //! many calls, of lookups, and of attempts to connect to addresses that do not answer.
@@ -39,12 +39,12 @@ pub(crate) struct Behind {
     /// Number of requests that each of them represents.
     weight: f64,
     /// The results of [`Behind::claimed`]. They are cached because several rules need them.
-    claimed: OnceCell<Vec<Told>>,
+    claimed: OnceCell<Vec<CallDelay>>,
 }
 
 /// Why the calls take so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum BehindRole {
+pub(super) enum DelayReason {
     /// Another host or a resolver does not answer.
     IsSilent,
     /// Each request opens a new connection.
@@ -57,12 +57,14 @@ pub(super) enum BehindRole {
 
 /// A reason with the requests that it delays.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) role: BehindRole,
-    /// Who was called.
+pub(super) struct CallDelay {
+    pub(super) reason: DelayReason,
+    /// The callee.
     pub(super) behind: Endpoint,
     /// True if a resolver was asked for a name.
     pub(super) is_lookup: bool,
+    /// True if the callee may be far away, and not late.
+    pub(super) may_be_far: bool,
     pub(super) tally: Tally,
     /// Median number of calls in each wait, and median time of each call and of the callee's part.
     pub(super) calls: usize,
@@ -88,94 +90,89 @@ impl Behind {
     }
 
     /// Returns the reasons whose cost matters.
-    pub(super) fn claimed(&self, case: &Case<'_>) -> &[Told] {
+    pub(super) fn claimed(&self, case: &Case<'_>) -> &[CallDelay] {
         self.claimed.get_or_init(|| self.weigh(case))
     }
 
     /// Returns true if what is claimed takes most of the time of all waits.
     pub(super) fn explains_most(&self, case: &Case<'_>) -> bool {
         let claimed = self.claimed(case).iter();
-        let claimed: u64 = claimed.map(|told| told.tally.cost.likely).sum();
+        let claimed: u64 = claimed.map(|delay| delay.tally.cost.likely).sum();
         let slow = self.moments.iter().map(Moment::think);
         let waited: Duration = slow.filter(|think| *think >= ORDINARY_WORK).sum();
         claimed as f64 >= waited.as_nanos() as f64 * self.weight * MAINLY
     }
 
-    fn weigh(&self, case: &Case<'_>) -> Vec<Told> {
+    fn weigh(&self, case: &Case<'_>) -> Vec<CallDelay> {
         // One request to one upstream is told by the rules on the upstream.
         let is_told = case
             .upstream
             .is_some_and(|upstream| upstream.claim(case).is_some());
-        let told = [self.silent(), self.connecting(), self.requests()];
+        let delays = [self.silent(), self.connecting(), self.requests()];
         // Silence is rare, and even one long wait for it is no coincidence of ordinary calls.
-        let matters = |told: &Told| {
-            let is_silent = told.role == BehindRole::IsSilent;
-            (is_silent || !is_told && evidence::is_repeated(case, &told.tally))
-                && evidence::is_material(case, &told.tally)
+        let matters = |delay: &CallDelay| {
+            let is_silent = delay.reason == DelayReason::IsSilent;
+            (is_silent || !is_told && evidence::is_repeated(case, &delay.tally))
+                && evidence::is_material(case, &delay.tally)
         };
-        told.into_iter().flatten().filter(matters).collect()
+        delays.into_iter().flatten().filter(matters).collect()
     }
 
     /// Returns what does not answer. It is met rarely, so single waits count if they fit closely.
-    fn silent(&self) -> Option<Told> {
-        let told = self.told(BehindRole::IsSilent)?;
+    fn silent(&self) -> Option<CallDelay> {
+        let delay = self.delay(DelayReason::IsSilent)?;
         let mut close = self.ties.iter().filter(|tie| tie.is_close());
-        let is_met = told.tally.affected >= evidence::REPEATS
-            || close.any(|tie| !tie.waited(|call| told.has(call)).is_zero());
-        is_met.then_some(told)
+        let is_met = delay.tally.affected >= evidence::REPEATS
+            || close.any(|tie| !tie.waited(|call| delay.has(call)).is_zero());
+        is_met.then_some(delay)
     }
 
     /// Returns the connections that are made for most of the requests.
-    fn connecting(&self) -> Option<Told> {
+    fn connecting(&self) -> Option<CallDelay> {
         let has = |tie: &Tie, kind| tie.parts.iter().any(|(call, _)| call.kind == kind);
         let count = |kind| self.ties.iter().filter(|tie| has(tie, kind)).count() as f64;
         let is_usual = count(CallKind::Connecting) >= count(CallKind::Request) * MAINLY;
-        self.told(BehindRole::Connects).filter(|_| is_usual)
+        self.delay(DelayReason::Connects).filter(|_| is_usual)
     }
 
-    /// Returns the reason that requests and lookups take the time, if one stands out.
-    fn requests(&self) -> Option<Told> {
-        let told = self.told(BehindRole::IsSlow)?;
-        // Of a series of calls, a single one may take most of the time.
-        let longest: Vec<(Call, Duration)> = self
+    /// Returns the reason that requests and lookups take the time, if one stands out. Of a series of
+    /// calls, a single one may take most of the time.
+    fn requests(&self) -> Option<CallDelay> {
+        let delay = self.delay(DelayReason::IsSlow)?;
+        let longest = self.ties.iter().filter_map(|tie| longest(tie, &delay));
+        let longest: Vec<(Call, Duration)> = longest.collect();
+        let waited = self
             .ties
             .iter()
-            .filter_map(|tie| longest(tie, &told))
-            .collect();
-        let sum = |of: &dyn Fn(&(Call, Duration)) -> Duration| -> f64 {
-            longest.iter().map(of).sum::<Duration>().as_secs_f64()
-        };
-        let (most, own) = (
-            sum(&|(_, part)| *part),
-            sum(&|(call, part)| call.own.min(*part)),
+            .map(|tie| tie.waited(|call| delay.has(call)));
+        let share = |of: Duration, all: Duration| of.as_secs_f64() / all.as_secs_f64();
+        let most: Duration = longest.iter().map(|(_, part)| *part).sum();
+        let own: Duration = longest.iter().map(|(call, part)| call.own.min(*part)).sum();
+        let (is_one, is_own) = (
+            share(most, waited.sum()) >= MAINLY,
+            share(own, most) >= MAINLY,
         );
-        let all: Duration = self
-            .ties
-            .iter()
-            .map(|tie| tie.waited(|call| told.has(call)))
-            .sum();
-        let is_one = most >= all.as_secs_f64() * MAINLY;
-        let many = if own < most * MAINLY { FEW_FAR } else { MANY };
-        if told.calls >= many && !is_one {
-            let role = BehindRole::Repeats;
-            return Some(Told { role, ..told });
+        let many = if is_own { MANY } else { FEW_FAR };
+        if delay.calls >= many && !is_one {
+            let reason = DelayReason::Repeats;
+            return Some(CallDelay { reason, ..delay });
         }
-        (own >= most * MAINLY || told.is_lookup).then(|| Told {
+        (is_own || delay.is_lookup).then(|| CallDelay {
             each: quantile(&sorted(longest.iter().map(|(_, part)| *part)), 0.5),
-            ..told
+            ..delay
         })
     }
 
-    /// Returns the calls that `role` is about, to the callee that takes most of their time; `None` if
+    /// Returns the calls that `reason` is about, to the callee that takes most of their time; `None` if
     /// there are none.
-    fn told(&self, role: BehindRole) -> Option<Told> {
+    fn delay(&self, reason: DelayReason) -> Option<CallDelay> {
         let parts = || self.ties.iter().flat_map(|tie| &tie.parts);
         let mut times: BTreeMap<Endpoint, Duration> = BTreeMap::new();
-        for (call, part) in parts().filter(|(call, _)| role.is_about(call)) {
+        for (call, part) in parts().filter(|(call, _)| reason.is_about(call)) {
             *times.entry(call.to).or_default() += *part;
         }
         let (&behind, _) = times.iter().max_by_key(|(to, time)| (**time, **to))?;
-        let is_meant = |call: &Call| call.to == behind && role.is_about(call);
+        let is_meant = |call: &Call| call.to == behind && reason.is_about(call);
         let (mut tally, mut counts) = (Tally::default(), Vec::new());
         for tie in &self.ties {
             let waited = tie.waited(is_meant);
@@ -186,10 +183,11 @@ impl Behind {
         }
         counts.sort_unstable();
         let meant = || parts().filter(|(call, _)| is_meant(call));
-        Some(Told {
-            role,
+        Some(CallDelay {
+            reason,
             behind,
             is_lookup: meant().any(|(call, _)| call.is_lookup()),
+            may_be_far: meant().filter(|(call, _)| call.may_be_far).count() * 2 > meant().count(),
             tally,
             calls: counts.get(counts.len() / 2).copied().unwrap_or_default(),
             each: quantile(&sorted(meant().map(|(_, part)| *part)), 0.5),
@@ -199,11 +197,11 @@ impl Behind {
 
     /// Returns the think time without what is claimed of it; `None` if nothing is.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        let told = self.claimed(case);
-        if told.is_empty() {
+        let delays = self.claimed(case);
+        if delays.is_empty() {
             return None;
         }
-        let is_claimed = |call: &Call| told.iter().any(|told| told.has(call));
+        let is_claimed = |call: &Call| delays.iter().any(|delay| delay.has(call));
         let key = |moment: &Moment| (moment.begin, moment.client);
         let claimed: BTreeMap<_, Duration> = self
             .ties
@@ -222,7 +220,7 @@ impl Behind {
     }
 }
 
-impl BehindRole {
+impl DelayReason {
     fn is_about(self, call: &Call) -> bool {
         match self {
             Self::IsSilent => matches!(call.kind, CallKind::SilentPeer | CallKind::SilentResolver),
@@ -234,10 +232,10 @@ impl BehindRole {
     }
 }
 
-impl Told {
+impl CallDelay {
     /// Returns true if the call's time is part of the claim.
     fn has(&self, call: &Call) -> bool {
-        call.to == self.behind && self.role.is_about(call)
+        call.to == self.behind && self.reason.is_about(call)
     }
 
     /// Returns the claim on `id` with its cost and what shows it.
@@ -250,20 +248,21 @@ impl Told {
                 .median(&self.tally.saved)
                 .packets(&evidence::answers(&claim.exemplars)),
         );
-        claim.basis = Basis::new(self.tally.affected, false);
+        let may_be_far = self.reason == DelayReason::IsSlow && self.may_be_far;
+        claim.basis = Basis::new(self.tally.affected, may_be_far);
         claim
     }
 }
 
-/// Returns the call that fills most of the wait, of those that `told` is about.
-fn longest(tie: &Tie, told: &Told) -> Option<(Call, Duration)> {
-    let meant = tie.parts.iter().filter(|(call, _)| told.has(call));
+/// Returns the call that fills most of the wait, of those that `delay` is about.
+fn longest(tie: &Tie, delay: &CallDelay) -> Option<(Call, Duration)> {
+    let meant = tie.parts.iter().filter(|(call, _)| delay.has(call));
     meant.max_by_key(|(_, part)| *part).copied()
 }
 
-/// Returns what the calls of the server's host show of the service, if it is one of `roles`.
-pub(super) fn claimed<'a>(case: &Case<'a>, roles: &[BehindRole]) -> Option<&'a Told> {
+/// Returns what the calls of the server's host show of the service, if it is one of `reasons`.
+pub(super) fn claimed<'a>(case: &Case<'a>, reasons: &[DelayReason]) -> Option<&'a CallDelay> {
     let behind = case.behind.filter(|_| case.has_packets)?;
-    let mut told = behind.claimed(case).iter();
-    told.find(|told| roles.contains(&told.role))
+    let mut delays = behind.claimed(case).iter();
+    delays.find(|delay| reasons.contains(&delay.reason))
 }

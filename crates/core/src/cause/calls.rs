@@ -34,9 +34,11 @@ pub(super) struct Call {
     pub(super) to: Endpoint,
     /// The part of the time that the callee took. The rest is the way to it.
     pub(super) own: Duration,
+    /// True if the way may be in that part as well: no reply of the callee's kernel shows it.
+    pub(super) may_be_far: bool,
 }
 
-/// What a call waits for.
+/// The kind of thing that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallKind {
     /// A connection to an address that did not answer, or only a repeated SYN.
@@ -52,16 +54,17 @@ pub(super) enum CallKind {
 }
 
 impl Call {
-    /// `trip` is the round trip to the callee, if its kernel showed it on any connection.
+    /// `rtt` is the round trip to the callee, if its kernel showed it on any connection.
     fn of_request(
         back: &Moment,
         point: Option<PointId>,
         to: Endpoint,
-        trip: Option<Duration>,
+        rtt: Option<Duration>,
     ) -> Self {
         let travel = (!back.path.is_told).then(|| back.asked.since(back.sent) * 2);
         let own = back.think() + back.response.held + travel.unwrap_or_default();
-        let trip = travel.and(trip).unwrap_or_default();
+        let may_be_far = travel.is_some() && rtt.is_none();
+        let rtt = travel.and(rtt).unwrap_or_default();
         Self {
             begin: back.begin,
             kind: CallKind::Request,
@@ -70,7 +73,8 @@ impl Call {
             caller: back.client,
             point,
             to,
-            own: own.saturating_sub(trip),
+            own: own.saturating_sub(rtt),
+            may_be_far,
         }
     }
 
@@ -81,6 +85,7 @@ impl Call {
             answered: Some(back.begin),
             end: back.begin,
             own: Duration::ZERO,
+            may_be_far: false,
             ..Self::of_request(back, point, to, None)
         }
     }
@@ -95,6 +100,7 @@ impl Call {
             point: Some(late.point),
             to,
             own: Duration::ZERO,
+            may_be_far: false,
         }
     }
 
@@ -113,6 +119,7 @@ impl Call {
             point: Some(lookup.point),
             to: Endpoint::new(lookup.resolver, dns::PORT),
             own: Duration::ZERO,
+            may_be_far: false,
         }
     }
 
@@ -150,7 +157,7 @@ impl HostCalls {
     /// attempts to connect that were not answered at once, and their waits for resolvers.
     pub(crate) fn of(
         rhythms: &BTreeMap<Endpoint, Rhythm>,
-        trips: &BTreeMap<Endpoint, Duration>,
+        rtts: &BTreeMap<Endpoint, Duration>,
         late: impl Iterator<Item = (Endpoint, LateAttempt)>,
         resolving: &[ResolverWait],
         local: &BTreeSet<(PointId, IpAddr)>,
@@ -163,8 +170,8 @@ impl HostCalls {
         for (&to, rhythm) in rhythms {
             let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
             for back in &rhythm.moments {
-                let trip = trips.get(&to).copied();
-                list.add(Call::of_request(back, point(back), to, trip));
+                let rtt = rtts.get(&to).copied();
+                list.add(Call::of_request(back, point(back), to, rtt));
                 if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
                     list.add(Call::of_setup(back, took, point(back), to));
                 }

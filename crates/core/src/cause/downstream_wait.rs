@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::behind::{self, BehindRole, Told};
+use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
 use super::served::{self, KernelPlace};
 use super::settings::PASSING;
@@ -104,7 +104,9 @@ impl super::Rule for Rule {
                 matches!(place, KernelPlace::Asked(_))
             })
             .map(|(claim, place)| watched(claim, place))
-            .or_else(|| behind::claimed(case, &[BehindRole::IsSlow]).map(|told| slow(case, told)))
+            .or_else(|| {
+                behind::claimed(case, &[DelayReason::IsSlow]).map(|delay| slow(case, delay))
+            })
             .or_else(|| configured(case)),
         };
         found
@@ -187,24 +189,30 @@ fn watched(mut claim: Claim, place: KernelPlace) -> Claim {
 }
 
 /// Returns the claim on the callee whose answers fill the waits, among other calls of the server.
-fn slow(case: &Case<'_>, told: &Told) -> Claim {
+fn slow(case: &Case<'_>, delay: &CallDelay) -> Claim {
     let text = format!(
         "{} of the server were filled by {} to {}, which took {} (median)",
-        counted(told.tally.affected, "wait", "waits"),
-        if told.is_lookup {
+        counted(delay.tally.affected, "wait", "waits"),
+        if delay.is_lookup {
             "lookups at the resolver"
         } else {
             "its host's own requests"
         },
-        told.behind,
-        human(told.each),
+        delay.behind,
+        human(delay.each),
     );
-    let mut claim = told.claim(Id::DownstreamWait, case, text);
-    AMONG_OTHERS.tell(
+    let mut claim = delay.claim(Id::DownstreamWait, case, text);
+    claim.candidates.extend(delay.may_be_far.then(far));
+    let wording = if delay.may_be_far {
+        &LATE_OR_FAR
+    } else {
+        &AMONG_OTHERS
+    };
+    wording.tell(
         &mut claim,
         &[
-            ("behind", &told.behind),
-            ("took", &median(&told.tally.saved)),
+            ("behind", &delay.behind),
+            ("took", &median(&delay.tally.saved)),
         ],
     );
     claim

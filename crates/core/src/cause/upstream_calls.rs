@@ -1,8 +1,6 @@
 //! The rule of the cause `upstream-calls`.
 
-use core::time::Duration;
-
-use super::behind::{BehindRole, Told, claimed};
+use super::behind::{CallDelay, DelayReason, claimed};
 use super::evidence::{human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -35,43 +33,44 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let told = claimed(case, &[BehindRole::Repeats]);
-        told.map(|told| claim(case, told)).into()
+        let delay = claimed(case, &[DelayReason::Repeats]);
+        delay.map(|delay| claim(case, delay)).into()
     }
 }
 
-fn claim(case: &Case<'_>, told: &Told) -> Claim {
+fn claim(case: &Case<'_>, delay: &CallDelay) -> Claim {
     let text = format!(
         "{} calls to {} fill the wait in {}: the first begins soon after the server has the request, \
          and its answer leaves soon after the last",
-        told.calls,
-        told.behind,
-        counted(told.tally.affected, "request", "requests"),
+        delay.calls,
+        delay.behind,
+        counted(delay.tally.affected, "request", "requests"),
     );
-    let mut claim = told.claim(Id::UpstreamCalls, case, text);
+    let mut claim = delay.claim(Id::UpstreamCalls, case, text);
     WORDING.tell(
         &mut claim,
         &[
-            ("behind", &told.behind),
-            ("calls", &told.calls),
-            ("each", &human(told.each)),
-            ("took", &median(&told.tally.saved)),
-            ("split", &split(told)),
+            ("behind", &delay.behind),
+            ("calls", &delay.calls),
+            ("each", &human(delay.each)),
+            ("took", &median(&delay.tally.saved)),
+            ("split", &split(delay)),
         ],
     );
     claim
 }
 
-/// Returns a sentence on what each call takes.
-fn split(told: &Told) -> String {
-    let way = told.each.saturating_sub(told.own);
-    match way.cmp(&told.own) {
-        _ if told.own == Duration::ZERO => format!("All of that is the way to {}.", told.behind),
-        core::cmp::Ordering::Greater => format!(
-            "{} itself takes {} of each; the rest is the way there.",
-            told.behind,
-            human(told.own)
-        ),
-        _ => format!("{} itself takes {} of each.", told.behind, human(told.own)),
+/// Returns a sentence on the callee's own part of each call.
+fn split(delay: &CallDelay) -> String {
+    let (behind, own) = (delay.behind, human(delay.own));
+    let is_mostly_way = delay.each.saturating_sub(delay.own) > delay.own;
+    if delay.may_be_far {
+        format!("How much of that is the way to {behind} is not known: only its answers were seen.")
+    } else if delay.own.is_zero() {
+        format!("All of that is the way to {behind}.")
+    } else if is_mostly_way {
+        format!("{behind} itself takes {own} of each; the rest is the way there.")
+    } else {
+        format!("{behind} itself takes {own} of each.")
     }
 }

@@ -1,6 +1,6 @@
 //! The rule of the cause `upstream-connection-churn`.
 
-use super::behind::{self, BehindRole, Told};
+use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
@@ -63,23 +63,23 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[UpstreamRole::IsConnectedAnew]) {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
-            None => behind::claimed(case, &[BehindRole::Connects])
-                .map(|told| connecting(case, told))
+            None => behind::claimed(case, &[DelayReason::Connects])
+                .map(|delay| connecting(case, delay))
                 .into(),
         }
     }
 }
 
-fn connecting(case: &Case<'_>, told: &Told) -> Claim {
+fn connecting(case: &Case<'_>, delay: &CallDelay) -> Claim {
     let text = format!(
         "{} of the server contain the setup of a new connection to {}, TLS included: {} (median)",
-        counted(told.tally.affected, "wait", "waits"),
-        told.behind,
-        human(told.each),
+        counted(delay.tally.affected, "wait", "waits"),
+        delay.behind,
+        human(delay.each),
     );
-    let mut claim = told.claim(Id::UpstreamConnectionChurn, case, text);
-    let took = median(&told.tally.saved);
-    CONNECTING.tell(&mut claim, &[("behind", &told.behind), ("took", &took)]);
+    let mut claim = delay.claim(Id::UpstreamConnectionChurn, case, text);
+    let took = median(&delay.tally.saved);
+    CONNECTING.tell(&mut claim, &[("behind", &delay.behind), ("took", &took)]);
     claim
 }
 

@@ -1,6 +1,6 @@
 //! The rule of the cause `upstream-unreachable`.
 
-use super::behind::{BehindRole, Told, claimed};
+use super::behind::{CallDelay, DelayReason, claimed};
 use super::evidence::{human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -60,27 +60,27 @@ pub(crate) struct Rule;
 
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let told = claimed(case, &[BehindRole::IsSilent]);
-        told.map(|told| claim(case, told)).into()
+        let delay = claimed(case, &[DelayReason::IsSilent]);
+        delay.map(|delay| claim(case, delay)).into()
     }
 }
 
-fn claim(case: &Case<'_>, told: &Told) -> Claim {
-    let (wording, what) = if told.is_lookup {
+fn claim(case: &Case<'_>, delay: &CallDelay) -> Claim {
+    let (wording, what) = if delay.is_lookup {
         (&RESOLVER, "queries")
     } else {
         (&PEER, "SYNs")
     };
     let text = format!(
-        "in {} of the server's, its host sent {what} to {} that got no answer, or only after they \
-         were repeated; that took {} (median), and the answer left right after it",
-        counted(told.tally.affected, "wait", "waits"),
-        told.behind,
-        human(told.each),
+        "in {} of the server, its host sent {what} to {} that got no answer, or only after they were \
+         repeated; that took {} (median), and then the server went on",
+        counted(delay.tally.affected, "wait", "waits"),
+        delay.behind,
+        human(delay.each),
     );
-    let mut claim = told.claim(Id::UpstreamUnreachable, case, text);
-    claim.unreached = Some(told.behind);
-    let took = median(&told.tally.saved);
-    wording.tell(&mut claim, &[("behind", &told.behind), ("took", &took)]);
+    let mut claim = delay.claim(Id::UpstreamUnreachable, case, text);
+    claim.unreached = Some(delay.behind);
+    let took = median(&delay.tally.saved);
+    wording.tell(&mut claim, &[("behind", &delay.behind), ("took", &took)]);
     claim
 }

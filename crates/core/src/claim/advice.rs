@@ -9,13 +9,13 @@ use crate::report::Fix;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Advice {
     words: Fix,
-    /// What general advice turns, which a setting or a call may show to be set.
+    /// The tunables that general advice turns, which a setting or a call may show to be set.
     turns: Vec<Tunable>,
     /// The line of the configuration that the advice changes.
     line: Option<Box<ConfigurationLine>>,
 }
 
-/// What a program or the one who runs it can set.
+/// A setting of a program or of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunable {
     Option(SocketOption),

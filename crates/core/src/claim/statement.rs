@@ -12,7 +12,7 @@ pub(crate) struct Statement {
     words: Evidence,
 }
 
-/// What an observation says of a cause.
+/// The weight of an observation for or against a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     /// The mechanism of the cause itself was seen.
@@ -22,7 +22,7 @@ enum Stand {
     Contradicts,
 }
 
-/// How a claim has come by a statement.
+/// The origin of a statement in a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Own,

@@ -57,14 +57,14 @@ impl<'a> Scene<'a> {
             let late = service.ledger.setups.late.sorted().into_iter();
             late.map(move |late| (to, late))
         });
-        let trip = |(&at, service): (&Endpoint, &Service)| {
+        let rtt = |(&at, service): (&Endpoint, &Service)| {
             let trips = &service.ledger.trips;
             Some((at, trips.handshake.or(trips.fin)?))
         };
-        let trips = observations.services.iter().filter_map(trip).collect();
+        let rtts = observations.services.iter().filter_map(rtt).collect();
         let calls = HostCalls::of(
             &rhythms,
-            &trips,
+            &rtts,
             late,
             &observations.asked.waits,
             &observations.local,

@@ -23,7 +23,7 @@ pub struct Datagram {
     pub direction: Direction,
     /// Payload bytes on the wire; fewer may have been captured.
     pub payload_len: u16,
-    /// Whether the host at the observation point sent the datagram.
+    /// The sender, as seen from the observation point.
     pub sent_by: SentBy,
 }
 

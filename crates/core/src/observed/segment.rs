@@ -149,11 +149,11 @@ pub struct IpFacts {
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// Whether the host at the observation point sent the segment.
+    /// The sender, as seen from the observation point.
     pub sent_by: SentBy,
 }
 
-/// Who sent a packet, as far as the kernel of the capturing host says.
+/// The sender of a packet, as far as the kernel of the capturing host names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SentBy {
     /// The source does not say.

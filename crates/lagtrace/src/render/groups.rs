@@ -38,5 +38,10 @@ pub(super) fn others(group: &[&Finding]) -> Option<String> {
     if more > 0 {
         names.push(format!("{more} more"));
     }
-    (!others.is_empty()).then(|| format!("The same at {}.", words::list(&names)))
+    (!others.is_empty()).then(|| {
+        format!(
+            "The same cause, with other times, at {}.",
+            words::list(&names)
+        )
+    })
 }

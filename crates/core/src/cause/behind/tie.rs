@@ -58,7 +58,7 @@ impl Tie {
 
 /// A wait of a server, and whether another one overlaps with it.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct ServerWait {
     front: Moment,
     is_alone: bool,
 }
@@ -78,17 +78,17 @@ pub(super) fn ties(moments: &[Moment], calls: &[Call]) -> Vec<Tie> {
 }
 
 /// Returns the slow ones of the requests, in the order in which they were answered.
-fn waits(moments: &[Moment]) -> Vec<Wait> {
+fn waits(moments: &[Moment]) -> Vec<ServerWait> {
     let mut all: Vec<Moment> = moments.iter().filter(|m| m.is_clear).copied().collect();
     all.sort_by_key(|moment| (moment.asked, moment.client));
     let mut busy_until = Timestamp::MIN;
-    let mut waits: Vec<Wait> = Vec::new();
+    let mut waits: Vec<ServerWait> = Vec::new();
     for (at, &front) in all.iter().enumerate() {
         let next = all.get(at + 1).map(|next| next.asked);
         let is_alone = busy_until <= front.asked && next.is_none_or(|next| next >= front.answered);
         busy_until = busy_until.max(front.answered);
         if front.think() >= ORDINARY_WORK {
-            waits.push(Wait { front, is_alone });
+            waits.push(ServerWait { front, is_alone });
         }
     }
     waits.sort_by_key(|wait| (wait.front.answered, wait.front.client));
@@ -96,7 +96,7 @@ fn waits(moments: &[Moment]) -> Vec<Wait> {
 }
 
 /// Returns the waits that calls fill. Each call is counted for one of them.
-fn fitting(waits: &[Wait], calls: &[Call]) -> Vec<Tie> {
+fn fitting(waits: &[ServerWait], calls: &[Call]) -> Vec<Tie> {
     let mut taken = BTreeSet::new();
     let mut ties = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
@@ -130,7 +130,7 @@ fn is_within(front: &Moment, call: &Call) -> bool {
 
 /// Returns the calls that fill the wait, with their indices. While others wait, their calls are among
 /// these, and only those on one connection belong together.
-fn best(wait: &Wait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)> {
+fn best(wait: &ServerWait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)> {
     let of = |chosen: Vec<(usize, Call)>| {
         let tie = tie(&wait.front, chosen.iter().map(|(_, call)| *call).collect())?;
         Some((chosen.into_iter().map(|(at, _)| at).collect(), tie))
@@ -191,7 +191,7 @@ fn tie(front: &Moment, calls: Vec<Call>) -> Option<Tie> {
 }
 
 /// Returns true if calls fit the requests more closely than they fit the same requests at other times.
-fn is_more_than_chance(waits: &[Wait], found: &[Tie], calls: &[Call]) -> bool {
+fn is_more_than_chance(waits: &[ServerWait], found: &[Tie], calls: &[Call]) -> bool {
     let mut thinks: Vec<Duration> = found.iter().map(|tie| tie.front.think()).collect();
     thinks.sort_unstable();
     let median = nanos(thinks.get(thinks.len() / 2).copied().unwrap_or_default());
@@ -212,9 +212,9 @@ fn is_more_than_chance(waits: &[Wait], found: &[Tie], calls: &[Call]) -> bool {
 }
 
 /// Returns the waits as if they had been `by` nanoseconds later.
-fn moved(waits: &[Wait], by: i64) -> Vec<Wait> {
+fn moved(waits: &[ServerWait], by: i64) -> Vec<ServerWait> {
     let to = |at: Timestamp| Timestamp::from_nanos(at.as_nanos().saturating_add(by));
-    let waits = waits.iter().map(|wait| Wait {
+    let waits = waits.iter().map(|wait| ServerWait {
         front: Moment {
             begin: to(wait.front.begin),
             asked: to(wait.front.asked),

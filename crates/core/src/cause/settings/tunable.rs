@@ -1,4 +1,4 @@
-//! What directives and socket options turn.
+//! The tunable behind the name of a directive or of a socket option.
 
 use super::table::directives;
 use crate::claim::Tunable;
