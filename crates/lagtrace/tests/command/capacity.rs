@@ -17,8 +17,8 @@ const STALL: Duration = Duration::from_millis(20);
 /// The share of the time for which the machine may stall.
 const SHARE: f64 = 0.02;
 /// The duration from which on an investigation of 2 s has no time for an experiment of 0.8 s: it may
-/// take 4 s more than its load.
-const LATE: Duration = Duration::from_millis(5_200);
+/// take 5 s more than its load.
+const LATE: Duration = Duration::from_millis(6_200);
 /// A server that takes 25 ms for each request, one at a time. It is a process of its own: what other
 /// tests start belongs to the process of the tests.
 const IN_TURN: &str = r#"

@@ -15,7 +15,7 @@ use crate::words;
 const BUDGET: Duration = Duration::from_millis(2_500);
 /// Maximum time of the whole investigation in addition to the load. An experiment is not started if
 /// it would exceed this time, including the analysis after it.
-const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
+const BESIDE_THE_LOAD: Duration = Duration::from_millis(5_000);
 /// Factor by which the last requests of an intervention may end later than those of other runs. An
 /// intervention may slow requests down by this factor.
 const SLOWED: u32 = 2;
