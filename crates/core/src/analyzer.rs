@@ -30,7 +30,9 @@ pub use closed::ClosedBatch;
 pub use ingress::{Ingress, Routed};
 pub use shard::Worker;
 
+use crate::cause::calls::CallTraces;
 use crate::cause::evidence::human;
+pub use crate::cause::far_side::FarSide;
 use crate::cause::service::Service;
 use crate::conclude::{self, Observations};
 use crate::connection::Jumps;
@@ -52,6 +54,7 @@ use crate::report::{Picture, Report, counted};
 use crate::stats::histogram::Distribution;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use crate::views::picture::{About, Collector, Keeps, SegmentStore};
+use crate::views::two_point::Translation;
 use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
@@ -96,6 +99,7 @@ pub struct Analyzer {
     common: Common,
     ingress: Ingress,
     shards: Vec<Shard>,
+    far_side: Option<FarSide>,
 }
 
 impl Analyzer {
@@ -115,6 +119,7 @@ impl Analyzer {
             ),
             shards: (0..count).map(shard).collect(),
             ingress: Ingress::new(count, collected, hasher.clone()),
+            far_side: None,
             options,
         }
     }
@@ -152,6 +157,12 @@ impl Analyzer {
     pub fn with_packets(mut self, keeps: Keeps) -> Self {
         let store = SegmentStore::new(keeps, self.options.hash_seed);
         self.ingress.kept = Some(Box::new(store));
+        self
+    }
+
+    /// Adds what a second capture of the same connections, nearer to the servers, shows.
+    pub fn with_far_side(mut self, far_side: FarSide) -> Self {
+        self.far_side = Some(far_side);
         self
     }
 
@@ -290,6 +301,7 @@ impl Analyzer {
             seen: self.ingress.so_far(vantages),
             facts: self.common.facts.clone(),
             options: self.options.clone(),
+            far_side: None,
             kept: None,
             sum,
         }
@@ -317,21 +329,34 @@ impl Analyzer {
 
     /// Makes and returns the report, as [`Analyzer::finish`] does, and the picture if one was
     /// [requested](Analyzer::with_picture).
-    pub fn finish_with_picture(mut self) -> (Report, Option<Picture>) {
+    pub fn finish_with_picture(self) -> (Report, Option<Picture>) {
+        self.into_all().conclude()
+    }
+
+    /// Returns what the capture shows of the connections that another one contains as well, and of
+    /// what their servers called. `near` translates it into the names and times of the other one.
+    pub fn finish_far_side(self, near: &Translation) -> FarSide {
+        let all = self.into_all();
+        let Seen { asked, local, .. } = &all.seen;
+        let traces = CallTraces::of(&all.sum.services, &asked.waits, local);
+        FarSide::new(&all.sum.services, &traces, near)
+    }
+
+    fn into_all(mut self) -> SoFar {
         self.close();
         let mut sum = Sum::default();
         for shard in self.shards {
             shard.end_in(&mut sum);
         }
         let vantages = core::mem::take(&mut sum.vantages);
-        let all = SoFar {
+        SoFar {
             kept: self.ingress.kept.take(),
             seen: self.ingress.finish(vantages),
             facts: self.common.facts,
+            far_side: self.far_side,
             options: self.options,
             sum,
-        };
-        all.conclude()
+        }
     }
 
     /// Closes all connections at the end of the input, and passes what is left to the sinks. This is
@@ -354,6 +379,7 @@ pub struct SoFar {
     sum: Sum,
     seen: Seen,
     facts: Facts,
+    far_side: Option<FarSide>,
     /// The segments from which the picture's packets are drawn.
     kept: Option<Box<SegmentStore>>,
 }
@@ -395,6 +421,7 @@ impl SoFar {
             sum,
             seen,
             mut facts,
+            far_side,
             ..
         } = self;
         facts.hosts.merge(sum.hosts);
@@ -417,6 +444,7 @@ impl SoFar {
             silent: seen.silent,
             asked: seen.asked,
             local: seen.local,
+            far_side,
             icmp: seen.icmp,
             waiting: sum.waiting,
             tallied: sum.tallied,

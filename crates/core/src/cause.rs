@@ -41,6 +41,7 @@ mod error_reply;
 pub(crate) mod evidence;
 mod expect_continue;
 mod failures;
+pub(crate) mod far_side;
 mod fast_open_black_hole;
 mod fast_retransmit;
 mod features;

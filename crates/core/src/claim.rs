@@ -80,6 +80,18 @@ impl Time {
         }
     }
 
+    /// Keeps a part of the cost, 0 to 1. How much of each exchange it is remains unknown, so nothing is
+    /// predicted.
+    pub(crate) fn take_part(&mut self, part: f64) {
+        let of = |ns: u64| (ns as f64 * part.clamp(0.0, 1.0)).round() as u64;
+        self.cost = Cost {
+            low: of(self.cost.low),
+            likely: of(self.cost.likely),
+            high: of(self.cost.high),
+        };
+        self.predicted = None;
+    }
+
     /// Sets an exact cost in nanoseconds.
     pub(crate) fn cost_exactly(&mut self, ns: u64) {
         self.cost = Cost {

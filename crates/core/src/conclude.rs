@@ -52,6 +52,7 @@ pub(crate) use connection::connection_record;
 pub(crate) use display_filter::packets_filter;
 pub(crate) use quic::quic_record;
 
+use crate::cause::far_side::FarSide;
 use crate::cause::service::Service;
 use crate::cause::settings;
 use crate::connection::table::Tallied;
@@ -98,6 +99,8 @@ pub(crate) struct Observations {
     /// The addresses of the hosts whose kernels captured the packets, by observation point.
     pub(crate) local: BTreeSet<(PointId, IpAddr)>,
     pub(crate) icmp: IcmpTotals,
+    /// What a second capture of the same connections shows.
+    pub(crate) far_side: Option<FarSide>,
     /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
     /// packets.
     pub(crate) waiting: Waiting,

@@ -383,6 +383,10 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
+    if let Some(joint) = &joint {
+        let far_side = joint.far_side(files, bounds, progress, interrupt)?;
+        analyzer = analyzer.with_far_side(far_side);
+    }
     // A live input is shown as it arrives, and only a single thread analyses without delay. It cannot
     // be read again for the packets of examples.
     let threads = if input::is_live(files) {

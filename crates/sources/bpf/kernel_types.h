@@ -73,6 +73,15 @@ struct inet_connection_sock {
 	__u32 icsk_pmtu_cookie;
 };
 
+struct minmax_sample {
+	__u32 t;
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 write_seq;
@@ -86,6 +95,7 @@ struct tcp_sock {
 	__u32 copied_seq;
 	__u32 rcv_wnd;
 	__u32 srtt_us;
+	struct minmax rtt_min;
 	__u32 total_retrans;
 	__u32 tsoffset;
 	__u64 tcp_wstamp_ns;

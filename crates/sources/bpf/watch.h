@@ -126,6 +126,18 @@ struct ends {
 	__u16 protocol;
 };
 
+/* The calls of one request to one service. */
+struct asked {
+	/* The total time from each call to the first read of its answer, and the part of
+	 * it that the sockets' smallest round trips take, in ns. */
+	__u64 took;
+	__u64 way;
+	/* Number of calls, and of connections that were made for them. */
+	__u32 calls;
+	__u32 connections;
+	struct ends whom;
+};
+
 /* The handshake of a connection that this host accepted, from the values in its
  * socket. */
 struct opening_record {
@@ -200,10 +212,8 @@ struct turn_record {
 	__u64 waking_unread;
 	__u64 waking;
 	__u64 slept;
-	/* Time that the thread waited for one service that it called, that of the longest
-	 * wait; 0: no call is known. */
-	__u64 asked_for;
-	struct ends asked;
+	/* The service that the thread waited for longest; a time of 0: no call is known. */
+	struct asked asked;
 	__u32 pid;
 	__u32 tid;
 	char comm[16];

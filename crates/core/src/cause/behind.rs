@@ -24,9 +24,9 @@ use tie::Tie;
 
 /// Minimum median number of requests that a server sends to another one for each of its own requests,
 /// one after another, for their number to be the reason.
-const MANY: usize = 5;
+pub(super) const MANY: usize = 5;
 /// Minimum number if the way there takes most of each.
-const FEW_FAR: usize = 3;
+pub(super) const FEW_FAR: usize = 3;
 /// Minimum share of the calls' time for the part that is the reason.
 const MAINLY: f64 = 0.5;
 
@@ -265,4 +265,11 @@ pub(super) fn claimed<'a>(case: &Case<'a>, reasons: &[DelayReason]) -> Option<&'
     let behind = case.behind.filter(|_| case.has_packets)?;
     let mut delays = behind.claimed(case).iter();
     delays.find(|delay| reasons.contains(&delay.reason))
+}
+
+/// Returns true if the calls that packets show explain most of the service's waits: how long its
+/// kernel saw it wait for calls says less then.
+pub(super) fn explained(case: &Case<'_>) -> bool {
+    let behind = case.behind.filter(|_| case.has_packets);
+    behind.is_some_and(|behind| behind.explains_most(case))
 }

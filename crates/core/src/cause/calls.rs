@@ -4,7 +4,9 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::far_side::FarSide;
 use super::rhythm::Rhythm;
+use super::service::Service;
 use super::upstream::is_itself;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
@@ -143,44 +145,98 @@ impl Call {
     }
 }
 
+/// What shows calls in a capture, besides requests.
+#[derive(Debug, Default)]
+pub(crate) struct CallTraces {
+    /// The attempts to connect that were not answered at once, with the address that was called.
+    pub(crate) late: Vec<(Endpoint, LateAttempt)>,
+    pub(crate) waits: Vec<ResolverWait>,
+    /// The addresses of the capturing hosts, by observation point.
+    pub(crate) local: BTreeSet<(PointId, IpAddr)>,
+    /// The round trips to servers that their kernels showed.
+    pub(crate) rtts: BTreeMap<Endpoint, Duration>,
+}
+
+impl CallTraces {
+    pub(crate) fn of(
+        services: &BTreeMap<Endpoint, Service>,
+        waits: &[ResolverWait],
+        local: &BTreeSet<(PointId, IpAddr)>,
+    ) -> Self {
+        let late = services.iter().flat_map(|(&to, service)| {
+            let late = service.ledger.setups.late.sorted().into_iter();
+            late.map(move |late| (to, late))
+        });
+        let rtt = |(&at, service): (&Endpoint, &Service)| {
+            let trips = &service.ledger.trips;
+            Some((at, trips.handshake.or(trips.fin)?))
+        };
+        Self {
+            late: late.collect(),
+            waits: waits.to_vec(),
+            local: local.clone(),
+            rtts: services.iter().filter_map(rtt).collect(),
+        }
+    }
+}
+
 /// The earliest calls that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct HostCalls {
-    /// In the order in which they began.
-    list: Vec<Call>,
+    list: Least<Call, MAX_CALLS>,
     /// The addresses of the capturing hosts, by observation point.
     local: BTreeSet<(PointId, IpAddr)>,
 }
 
 impl HostCalls {
-    /// Returns the calls of all hosts: their requests, by the services that they asked, their
-    /// attempts to connect that were not answered at once, and their waits for resolvers.
-    pub(crate) fn of(
-        rhythms: &BTreeMap<Endpoint, Rhythm>,
-        rtts: &BTreeMap<Endpoint, Duration>,
-        late: impl Iterator<Item = (Endpoint, LateAttempt)>,
-        resolving: &[ResolverWait],
-        local: &BTreeSet<(PointId, IpAddr)>,
+    /// Returns the calls of all hosts: the requests to each service, and what `traces` shows.
+    pub(crate) fn of<'a>(
+        requests: impl Iterator<Item = (Endpoint, &'a Rhythm)>,
+        traces: &CallTraces,
     ) -> Self {
-        let mut list = Least::<Call, MAX_CALLS>::default();
-        late.for_each(|(to, late)| list.add(Call::of_attempt(&late, to)));
-        for wait in resolving {
-            list.add(Call::of_lookup(wait));
-        }
-        for (&to, rhythm) in rhythms {
-            let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
+        let mut calls = Self::default();
+        for (to, rhythm) in requests {
             for back in &rhythm.moments {
-                let rtt = rtts.get(&to).copied();
-                list.add(Call::of_request(back, point(back), to, rtt));
-                if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
-                    list.add(Call::of_setup(back, took, point(back), to));
-                }
+                let point = (!rhythm.is_called_here).then_some(back.point);
+                calls.add_request(to, back, point, traces);
             }
         }
-        Self {
-            list: list.sorted(),
-            local: local.clone(),
+        calls.add_traces(traces);
+        calls
+    }
+
+    /// Adds the calls that a second capture shows.
+    pub(crate) fn add_far_side(&mut self, far_side: &FarSide) {
+        for (&to, moments) in &far_side.calls {
+            for back in moments {
+                self.add_request(to, back, Some(back.point), &far_side.traces);
+            }
         }
+        self.add_traces(&far_side.traces);
+    }
+
+    fn add_request(
+        &mut self,
+        to: Endpoint,
+        back: &Moment,
+        point: Option<PointId>,
+        traces: &CallTraces,
+    ) {
+        let rtt = traces.rtts.get(&to).copied();
+        self.list.add(Call::of_request(back, point, to, rtt));
+        if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
+            self.list.add(Call::of_setup(back, took, point, to));
+        }
+    }
+
+    fn add_traces(&mut self, traces: &CallTraces) {
+        for (to, late) in &traces.late {
+            self.list.add(Call::of_attempt(late, *to));
+        }
+        for wait in &traces.waits {
+            self.list.add(Call::of_lookup(wait));
+        }
+        self.local.extend(&traces.local);
     }
 
     /// Returns whom the host of `front` called most often without an answer, and how often.
@@ -205,9 +261,9 @@ impl HostCalls {
                 Some(point) => is_same || is_local(point, addr) && is_local(point, front.addr),
             }
         };
-        let own = self.list.iter();
-        let own = own.filter(|call| is_own(call) && !is_itself(front, call.to));
-        own.copied().collect()
+        let own = self.list.sorted().into_iter();
+        own.filter(|call| is_own(call) && !is_itself(front, call.to))
+            .collect()
     }
 }
 
@@ -235,13 +291,11 @@ mod tests {
                 is_repeated: false,
             };
         let waits: Vec<_> = waits.iter().enumerate().map(wait).collect();
-        HostCalls::of(
-            &BTreeMap::new(),
-            &BTreeMap::new(),
-            core::iter::empty(),
-            &waits,
-            &BTreeSet::new(),
-        )
+        let traces = CallTraces {
+            waits,
+            ..CallTraces::default()
+        };
+        HostCalls::of(core::iter::empty(), &traces)
     }
 
     #[test]

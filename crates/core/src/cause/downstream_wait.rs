@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
-use super::served::{self, KernelPlace};
+use super::served::{self, KernelCalls, KernelPlace};
 use super::settings::PASSING;
 use super::thinking::{ThinkTime, with_the_server};
 use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
+use super::upstream_calls::are_many;
+use super::upstream_connection_churn::are_setups;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::claim::{Basis, Ceiling, Claim, Statement};
@@ -76,6 +78,33 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if the way there may take the time.
+const WATCHED_FAR: Wording = Wording {
+    summary: " between its own request to {behind} and the answer: {behind} answers late, or is that far \
+              away. The round trips of these sockets are as long, and nothing shows whether they are \
+              the way or the answers.",
+    ruled_out: &[],
+    ..LATE_OR_FAR
+};
+
+/// The wording if connections are made for the requests.
+const WATCHED_CONNECTING: Wording = Wording {
+    summary: " in calls of {behind} over connections that were made for them: {behind} answers late, or \
+              setting the connections up takes the time.",
+    ruled_out: &[],
+    fix: &[
+        (
+            "server",
+            "keep connections to {behind} open and use them again",
+        ),
+        (
+            "{behind}",
+            "find out what it does in that time: diagnose the requests to it",
+        ),
+    ],
+    ..WORDING
+};
+
 /// The wording for a proxy that is known from its configuration.
 const CONFIGURED: Wording = Wording {
     summary: "The server forwards these requests to {behind} and takes {took} (median) until its \
@@ -100,14 +129,10 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = match claimed(case, &[UpstreamRole::Thinks]) {
             Some((upstream, _, tally)) => Some(claim(case, upstream, tally)),
-            None => served::claim(Id::DownstreamWait, case, |place| {
-                matches!(place, KernelPlace::Asked(_))
-            })
-            .map(|(claim, place)| watched(claim, place))
-            .or_else(|| {
-                behind::claimed(case, &[DelayReason::IsSlow]).map(|delay| slow(case, delay))
-            })
-            .or_else(|| configured(case)),
+            None => behind::claimed(case, &[DelayReason::IsSlow])
+                .map(|delay| slow(case, delay))
+                .or_else(|| watched(case))
+                .or_else(|| configured(case)),
         };
         found
             .and_then(|claim| allowing_for_processors(case, claim))
@@ -123,12 +148,16 @@ fn allowing_for_processors(case: &Case<'_>, mut claim: Claim) -> Option<Claim> {
     }
     let each = claim.time.cost.likely / claim.affected.exchanges.max(1);
     claim.basis.cap(Ceiling::LacksProcessors);
-    // It shows where the time passed, and not that the upstream needs it.
-    let evidence = claim.evidence.into_iter();
+    show_place_only(&mut claim);
+    (each >= nanos(SHORT)).then_some(claim)
+}
+
+/// Makes the claim's evidence show where the time passed, and not that the upstream needs it.
+fn show_place_only(claim: &mut Claim) {
+    let evidence = core::mem::take(&mut claim.evidence).into_iter();
     claim.evidence = evidence
         .map(|statement| statement.shown_if(false))
         .collect();
-    (each >= nanos(SHORT)).then_some(claim)
 }
 
 /// Returns the line of the server's configuration that forwards these requests to an upstream;
@@ -178,14 +207,43 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
     Some(claim)
 }
 
-/// Changes the claim's text for a server whose kernel showed which upstream its threads called.
-fn watched(mut claim: Claim, place: KernelPlace) -> Claim {
-    let behind = match place {
-        KernelPlace::Asked(Some(whom)) => whom.to_string(),
-        _ => "another socket of the host".to_owned(),
+/// Returns the claim on a server whose kernel showed which service its threads waited for.
+fn watched(case: &Case<'_>) -> Option<Claim> {
+    let calls = KernelCalls::of(case)?;
+    if behind::explained(case) || are_many(&calls) || are_setups(&calls) {
+        return None;
+    }
+    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
+    let (mut claim, place) = served::claim(Id::DownstreamWait, case, is_asked)?;
+    claim.evidence.push(calls.shown());
+    let look_alike = look_alike(&calls);
+    let wording = match &look_alike {
+        Some(other) if other.cause == Id::SplitConnectionProxy => &WATCHED_FAR,
+        Some(_) => &WATCHED_CONNECTING,
+        None => &WATCHED,
     };
-    WATCHED.tell(&mut claim, &[("behind", &behind)]);
-    claim
+    if look_alike.is_some() {
+        claim.basis = Basis::new(claim.affected.exchanges, true);
+        show_place_only(&mut claim);
+    }
+    claim.candidates.extend(look_alike);
+    wording.tell(&mut claim, &[("behind", &place.asked())]);
+    Some(claim)
+}
+
+/// Returns what else than work of the called service may take the time of the calls.
+fn look_alike(calls: &KernelCalls) -> Option<Candidate> {
+    if calls.contain_setups() {
+        return Some(Candidate {
+            cause: Id::UpstreamConnectionChurn,
+            because:
+                "its threads connected anew for most of these requests: what they waited for may \
+                      be the handshake of TLS or of the protocol"
+                    .to_owned(),
+            decided_by: "a capture on the server's host that contains these connections".to_owned(),
+        });
+    }
+    calls.may_be_far().then(far)
 }
 
 /// Returns the claim on the callee whose answers fill the waits, among other calls of the server.

@@ -14,7 +14,6 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::ramp;
 use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
-use crate::stats::histogram::Distribution;
 
 /// Minimum share of the time that must pass at one place for a report of the place.
 const MOST: f64 = 0.5;
@@ -120,13 +119,84 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     Some(passed(place, mean(stage)))
 }
 
+impl KernelPlace {
+    /// Returns the name of the service that was called.
+    pub(super) fn asked(self) -> String {
+        match self {
+            Self::Asked(Some(whom)) => whom.to_string(),
+            _ => "another socket of the host".to_owned(),
+        }
+    }
+}
+
+/// The calls of the service that requests waited for, by the server's kernel. Values are means.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KernelCalls {
+    /// Number of calls for a request.
+    pub(super) calls: f64,
+    /// Number of connections made for a request.
+    pub(super) connections: f64,
+    /// Time of a call.
+    pub(super) each: Duration,
+    /// The part of it that is the way to the service and back, at most.
+    pub(super) way: Duration,
+    /// Share of the calls' time in the time until the response, 0 to 1.
+    pub(super) share: f64,
+}
+
+impl KernelCalls {
+    /// Returns the calls of the service that requests of `case` waited for most of the time; `None`
+    /// if they did not.
+    pub(super) fn of(case: &Case<'_>) -> Option<Self> {
+        let passed = passed(case)?;
+        let KernelPlace::Asked(whom) = passed.place else {
+            return None;
+        };
+        let asked = passed.turns.asked.get(&whom)?;
+        let (requests, calls) = (asked.time.count() as f64, asked.calls.max(1) as f64);
+        let each = |all: u128| Duration::from_nanos((all as f64 / calls) as u64);
+        Some(Self {
+            calls: calls / requests,
+            connections: asked.connections as f64 / requests,
+            each: each(asked.time.sum_ns()),
+            way: each(asked.way.as_nanos()),
+            share: passed.share(),
+        })
+    }
+
+    /// Returns true if the service may be far away, and not late.
+    pub(super) fn may_be_far(&self) -> bool {
+        self.way.as_secs_f64() >= self.each.as_secs_f64() * MOST
+    }
+
+    /// Returns true if most requests made a connection of their own, and the calls contain what
+    /// precedes requests on it, such as the handshake of TLS.
+    pub(super) fn contain_setups(&self) -> bool {
+        self.connections >= MOST && self.calls >= self.connections * (1.0 + MOST)
+    }
+
+    /// Returns what the sockets show of the way to the service.
+    pub(super) fn shown(&self) -> Statement {
+        let text = if self.way.is_zero() {
+            "the sockets of these calls measured no round trip".to_owned()
+        } else {
+            format!(
+                "a call took {} (mean); the smallest round trip that its socket measured is {}",
+                human(self.each),
+                human(self.way)
+            )
+        };
+        Statement::fits(EvidenceKind::KernelTrace, text)
+    }
+}
+
 /// Returns the upstream for which threads waited longest in total, and the mean of that time per
 /// request.
 fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     let times = turns
         .asked
         .iter()
-        .map(|(&whom, took)| (took.sum_ns(), whom, took.count()));
+        .map(|(&whom, calls)| (calls.time.sum_ns(), whom, calls.time.count()));
     let (sum, whom, calls) = times.max()?;
     // Calls of requests whose stages are not known are among them.
     let each = sum / u128::from(turns.staged.max(calls).max(1));
@@ -234,7 +304,8 @@ impl Passed<'_> {
         let KernelPlace::Asked(whom) = self.place else {
             return false;
         };
-        let known = self.turns.asked.get(&whom).map_or(0, Distribution::count);
+        let asked = self.turns.asked.get(&whom);
+        let known = asked.map_or(0, |asked| asked.time.count());
         known < self.turns.staged
     }
 

@@ -1,7 +1,8 @@
 //! The rule of the cause `upstream-calls`.
 
-use super::behind::{CallDelay, DelayReason, claimed};
+use super::behind::{CallDelay, DelayReason, FEW_FAR, MANY, claimed, explained};
 use super::evidence::{human, median};
+use super::served::{self, KernelCalls, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -23,6 +24,14 @@ const WORDING: Wording = Wording {
     )],
 };
 
+/// The wording if only the server's own kernel saw the calls.
+const WATCHED: Wording = Wording {
+    summary: " between its calls to {behind} and their answers: {calls} calls for each request (mean), \
+              one call after another, {each} each.{split}",
+    ruled_out: &[],
+    ..WORDING
+};
+
 /// Watches servers whose think time is the sum of many calls to another one.
 ///
 /// The sign is in the capture of the server's host: while the client waits, the host sends many
@@ -34,8 +43,46 @@ pub(crate) struct Rule;
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let delay = claimed(case, &[DelayReason::Repeats]);
-        delay.map(|delay| claim(case, delay)).into()
+        let told = delay.map(|delay| claim(case, delay));
+        told.or_else(|| watched(case)).into()
     }
+}
+
+/// Returns true if a request has so many calls that their number is the reason of its time: from fewer
+/// ones on if most of each is the way.
+pub(super) fn are_many(calls: &KernelCalls) -> bool {
+    let many = if calls.may_be_far() { FEW_FAR } else { MANY };
+    calls.calls >= many as f64 && !calls.contain_setups()
+}
+
+/// Returns the claim on calls that only the server's kernel saw.
+fn watched(case: &Case<'_>) -> Option<Claim> {
+    if explained(case) {
+        return None;
+    }
+    let calls = KernelCalls::of(case).filter(are_many)?;
+    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
+    let (mut claim, place) = served::claim(Id::UpstreamCalls, case, is_asked)?;
+    claim.evidence.push(calls.shown());
+    let behind = place.asked();
+    let own = human(calls.each.saturating_sub(calls.way));
+    let split = if calls.way.is_zero() {
+        String::new()
+    } else if calls.may_be_far() {
+        format!(" Most of that may be the way to {behind}.")
+    } else {
+        format!(" {behind} itself takes about {own} of each.")
+    };
+    WATCHED.tell(
+        &mut claim,
+        &[
+            ("behind", &behind),
+            ("calls", &format!("{:.0}", calls.calls)),
+            ("each", &human(calls.each)),
+            ("split", &split),
+        ],
+    );
+    Some(claim)
 }
 
 fn claim(case: &Case<'_>, delay: &CallDelay) -> Claim {

@@ -2,6 +2,7 @@
 
 use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
+use super::served::{self, KernelCalls, KernelPlace};
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -49,6 +50,15 @@ const CONNECTING: Wording = Wording {
     )],
 };
 
+/// The wording if only the server's own kernel saw the connections.
+const WATCHED: Wording = Wording {
+    summary: " in round trips to {behind} over connections that were made for these requests: {trips} for \
+              each connection (mean), {way} each. A request needs one; the others set the connection up \
+              (TLS, a login), after a handshake of TCP that is not among them.",
+    ruled_out: &[],
+    ..CONNECTING
+};
+
 /// Watches proxies that open a new connection to their upstream for each request, if the upstream
 /// is slower to accept connections than to answer requests.
 ///
@@ -65,9 +75,39 @@ impl super::Rule for Rule {
             Some((upstream, _, tally)) => Conclusion::Claim(Box::new(claim(case, upstream, tally))),
             None => behind::claimed(case, &[DelayReason::Connects])
                 .map(|delay| connecting(case, delay))
+                .or_else(|| watched(case))
                 .into(),
         }
     }
+}
+
+/// Returns true if the calls of a request are mostly round trips that set up a connection made for it.
+/// The socket's smallest round trip is the way then: it contains that of the SYN.
+pub(super) fn are_setups(calls: &KernelCalls) -> bool {
+    calls.contain_setups() && calls.may_be_far()
+}
+
+/// Returns the claim on connections that only the server's kernel saw.
+fn watched(case: &Case<'_>) -> Option<Claim> {
+    let calls = KernelCalls::of(case).filter(are_setups)?;
+    if behind::explained(case) {
+        return None;
+    }
+    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
+    let (mut claim, place) = served::claim(Id::UpstreamConnectionChurn, case, is_asked)?;
+    claim.evidence.push(calls.shown());
+    // One round trip of each connection would remain, and so would what passes elsewhere.
+    let setups = 1.0 - calls.connections / calls.calls;
+    claim.time.take_part(calls.share * setups);
+    WATCHED.tell(
+        &mut claim,
+        &[
+            ("behind", &place.asked()),
+            ("trips", &format!("{:.0}", calls.calls / calls.connections)),
+            ("way", &human(calls.way)),
+        ],
+    );
+    Some(claim)
 }
 
 fn connecting(case: &Case<'_>, delay: &CallDelay) -> Claim {

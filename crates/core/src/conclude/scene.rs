@@ -7,8 +7,9 @@ use super::Observations;
 use super::judge::Observed;
 use crate::cause::Case;
 use crate::cause::behind::Behind;
-use crate::cause::calls::HostCalls;
+use crate::cause::calls::{CallTraces, HostCalls};
 use crate::cause::evidence::Measures;
+use crate::cause::far_side::FarSide;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::service::Service;
 use crate::cause::upstream::Upstream;
@@ -52,23 +53,18 @@ impl<'a> Scene<'a> {
             rhythm.is_called_here = observations.upstreams.contains_key(&endpoint);
             (endpoint, rhythm)
         };
-        let rhythms: BTreeMap<_, _> = services.map(rhythm).collect();
-        let late = observations.services.iter().flat_map(|(&to, service)| {
-            let late = service.ledger.setups.late.sorted().into_iter();
-            late.map(move |late| (to, late))
-        });
-        let rtt = |(&at, service): (&Endpoint, &Service)| {
-            let trips = &service.ledger.trips;
-            Some((at, trips.handshake.or(trips.fin)?))
-        };
-        let rtts = observations.services.iter().filter_map(rtt).collect();
-        let calls = HostCalls::of(
-            &rhythms,
-            &rtts,
-            late,
+        let mut rhythms: BTreeMap<_, _> = services.map(rhythm).collect();
+        let traces = CallTraces::of(
+            &observations.services,
             &observations.asked.waits,
             &observations.local,
         );
+        let requests = rhythms.iter().map(|(&to, rhythm)| (to, rhythm));
+        let mut calls = HostCalls::of(requests, &traces);
+        if let Some(far_side) = &observations.far_side {
+            calls.add_far_side(far_side);
+            take_far_side(far_side, &mut rhythms);
+        }
         Self {
             observations,
             from_packets,
@@ -116,6 +112,19 @@ impl<'a> Scene<'a> {
             has_packets,
             weight: weight(self.observations, target, &service.ledger, has_packets),
         })
+    }
+}
+
+/// Adds the requests that a second capture saw.
+fn take_far_side(far_side: &FarSide, rhythms: &mut BTreeMap<Endpoint, Rhythm>) {
+    for (at, moments) in &far_side.shared {
+        if let Some(rhythm) = rhythms.get_mut(at) {
+            rhythm.add_elsewhere(moments);
+        }
+    }
+    for (&at, moments) in &far_side.calls {
+        let rhythm = || Rhythm::of_moments(moments.clone());
+        rhythms.entry(at).or_insert_with(rhythm);
     }
 }
 

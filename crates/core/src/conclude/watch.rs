@@ -7,6 +7,7 @@ use crate::cause::service::Service;
 use crate::facts::{Facts, ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
+use crate::observed::time::nanos;
 use crate::report::{
     AskedService, CountOf, Dropped, Figures, Remark, Stage, Throttled, Watch, WatchedService,
     counted,
@@ -81,9 +82,12 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
         asked: turns
             .asked
             .iter()
-            .map(|(whom, took)| AskedService {
+            .map(|(whom, calls)| AskedService {
                 service: whom.map(|whom| whom.to_string()),
-                time_ns: Figures::from(took),
+                time_ns: Figures::from(&calls.time),
+                calls: calls.calls,
+                connections: calls.connections,
+                way_ns: nanos(calls.way) / calls.calls.max(1),
             })
             .collect(),
         released_by_arrival: CountOf {

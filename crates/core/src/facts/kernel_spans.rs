@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observed::flow::Endpoint;
-use crate::observed::kernel_span::{RequestSpan, Stage, WatchTally};
+use crate::observed::kernel_span::{Asked, RequestSpan, Stage, WatchTally};
 use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
@@ -95,8 +95,8 @@ pub(crate) struct ServiceTurns {
     pub(crate) refused: Tally,
     /// The first turns, as single entries.
     pub(crate) acts: Vec<Act>,
-    /// The durations of calls to other services during the turns, by the called service.
-    pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
+    /// The calls of other services during the turns, by the called service.
+    pub(crate) asked: BTreeMap<Option<Endpoint>, AskedCalls>,
     /// The total time for which Nagle's algorithm held data in a turn, for the turns in which it
     /// did.
     pub(crate) held: Distribution,
@@ -106,6 +106,27 @@ pub(crate) struct ServiceTurns {
     pub(crate) after_arrival: u64,
     /// Name (`comm`) and process id of each program that read requests.
     pub(crate) programs: BTreeSet<(String, u32)>,
+}
+
+/// The calls of one service during turns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AskedCalls {
+    /// The time of each turn's calls together.
+    pub(crate) time: Distribution,
+    /// Total of the round trips to the service, as far as its sockets show them.
+    pub(crate) way: Duration,
+    pub(crate) calls: u64,
+    /// Number of connections that were made for turns.
+    pub(crate) connections: u64,
+}
+
+impl AskedCalls {
+    fn add_turn(&mut self, asked: &Asked) {
+        self.time.record(asked.time);
+        self.way = self.way.saturating_add(asked.way);
+        self.calls += u64::from(asked.calls);
+        self.connections += u64::from(asked.connections);
+    }
 }
 
 impl Turns {
@@ -193,7 +214,7 @@ impl ServiceTurns {
         if let Some(asked) = &turn.asked {
             let is_known = self.asked.contains_key(&asked.whom);
             if is_known || self.asked.len() < MAX_ASKED {
-                self.asked.entry(asked.whom).or_default().record(asked.time);
+                self.asked.entry(asked.whom).or_default().add_turn(asked);
             }
         }
         if turn.held.times > 0 {

@@ -99,6 +99,17 @@ pub struct Asked {
     pub whom: Option<Endpoint>,
     /// The total time from each call of this service to the first read of its answer.
     pub time: Duration,
+    /// The part of it that the sockets' round trips take: for each call the smallest one that its
+    /// socket measured, at most the call's time. It may contain the service's own time if no ACK came
+    /// before an answer. Zero if it is not known, or for a Unix socket.
+    #[serde(default)]
+    pub way: Duration,
+    /// Number of calls.
+    #[serde(default)]
+    pub calls: u32,
+    /// Number of connections that were made for them.
+    #[serde(default)]
+    pub connections: u32,
 }
 
 /// A stage of a turn. The stages divide the turn's time among them.

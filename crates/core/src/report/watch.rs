@@ -124,6 +124,16 @@ pub struct AskedService {
     /// Time that the thread waited for the upstream per request, over the requests known to have
     /// called it.
     pub time_ns: Figures,
+    /// Number of calls in all of these requests.
+    #[serde(default)]
+    pub calls: u64,
+    /// Number of connections that were made for these requests.
+    #[serde(default)]
+    pub connections: u64,
+    /// Mean of the smallest round trips that the sockets of these calls had measured: at most that is
+    /// the way to the service and back. 0 if none was.
+    #[serde(default)]
+    pub way_ns: u64,
 }
 
 /// Throttling of control groups whose quota of processor time was used up.

@@ -91,7 +91,7 @@ impl Tally {
         let saved = saved.min(moment.latency());
         // Only whole exchanges are added; the fraction is carried over to the next moment.
         let due = weight + self.carried;
-        let count = (due.round() as u64).max(1);
+        let count = due.round() as u64;
         self.carried = due - count as f64;
         let cost = (nanos(saved) as f64 * weight).round() as u64;
         self.cost.merge(Cost::exactly(Duration::from_nanos(cost)));

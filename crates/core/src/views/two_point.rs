@@ -12,10 +12,13 @@ mod place;
 mod sighting;
 mod way;
 
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::observed::flow;
+use crate::observed::flow::{self, Endpoint};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
@@ -101,7 +104,71 @@ impl Joining {
     }
 }
 
+/// The names and the clock of the far capture, as the near one has them.
+#[derive(Clone, Debug)]
+pub struct Translation {
+    clock: FarClock,
+    /// The connections in both captures, by the far capture's names of client and server.
+    connections: BTreeSet<(Endpoint, Endpoint)>,
+    /// The near capture's names of their ends.
+    ends: BTreeMap<Endpoint, Endpoint>,
+    /// The near capture's names of the servers' hosts.
+    hosts: BTreeMap<IpAddr, IpAddr>,
+}
+
+impl Translation {
+    /// Returns true if both captures have a connection of this client and server.
+    pub(crate) fn has(&self, client: Endpoint, server: Endpoint) -> bool {
+        self.connections.contains(&(client, server))
+    }
+
+    /// Returns the near capture's name of an end, as far as it has another one for that host.
+    pub(crate) fn end(&self, far: Endpoint) -> Endpoint {
+        let end = self.ends.get(&far).copied();
+        end.unwrap_or_else(|| Endpoint::new(self.host(far.addr), far.port))
+    }
+
+    /// Returns the near capture's name of a host, as far as it has another one.
+    pub(crate) fn host(&self, far: IpAddr) -> IpAddr {
+        self.hosts.get(&far).copied().unwrap_or(far)
+    }
+
+    /// Converts a time of the far clock to the near clock.
+    pub(crate) fn at(&self, far: Timestamp) -> Timestamp {
+        self.clock.to_client(far)
+    }
+}
+
 impl Recognised {
+    /// Returns what translates the far capture into the names and times of the near one.
+    pub fn translation(&self) -> Translation {
+        let mut names = Translation {
+            clock: self.clock,
+            connections: BTreeSet::new(),
+            ends: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+        };
+        let [first, second] = &self.views;
+        for (&other, pair) in &self.pairs.flows {
+            let flows = first.flow(pair.first).zip(second.flow(other));
+            let Some((one, other)) = flows else { continue };
+            let (near, far) = match self.client {
+                0 => (one, other),
+                _ => (other, one),
+            };
+            let ends = |flow: &SightedFlow| {
+                let up = flow.client();
+                (flow.key.source(up), flow.key.destination(up))
+            };
+            let ((client, server), (far_client, far_server)) = (ends(near), ends(far));
+            names.connections.insert((far_client, far_server));
+            names.ends.insert(far_client, client);
+            names.ends.insert(far_server, server);
+            names.hosts.insert(far_server.addr, server.addr);
+        }
+        names
+    }
+
     /// Returns the index of the capture nearer to the clients, 0 or 1. Its exchanges are the ones
     /// to diagnose.
     pub fn client(&self) -> usize {

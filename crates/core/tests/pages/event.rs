@@ -581,6 +581,7 @@ fn listener(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> 
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);
+    let (mut way, mut calls, mut connections) = (Duration::ZERO, 1, 0);
     let mut reader = None;
     let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
@@ -605,6 +606,9 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             "qdisc" => qdisc = words.duration(word)?,
             "slept" => thread.slept = words.duration(word)?,
             "asked" => asked = Some(words.duration(word)?),
+            "way" => way = words.duration(word)?,
+            "calls" => calls = words.count(word)?,
+            "connected" => connections = words.count(word)?,
             "stolen" => stolen = Some(words.duration(word)?),
             "throttled" => {
                 throttling = Some(Throttling {
@@ -645,6 +649,9 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         asked: asked.map(|time| Asked {
             whom: Some(Endpoint::new(behind, 5432)),
             time,
+            way,
+            calls,
+            connections,
         }),
     };
     let tally = WatchTally {

@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::Sink;
+use lagtrace_core::analyzer::{Analyzer, FarSide, Sink};
+use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::CaptureSummary;
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::report::Joined;
 use lagtrace_core::views::two_point::{ExchangeSpan, Joining, Recognised};
-use lagtrace_sources::capture::FileCapture;
+use lagtrace_sources::capture::{FileCapture, Packets};
 
-use super::{conclusion, input, open};
+use super::merge::Merged;
+use super::{Bounds, conclusion, input, open, open_one, rounds};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
@@ -69,6 +71,29 @@ impl Joint {
     /// Returns the summaries of both files.
     pub(super) fn summaries(&self) -> &[CaptureSummary] {
         &self.summaries
+    }
+
+    /// Returns what the server's capture shows of the requests, and of what the server called.
+    pub(super) fn far_side(
+        &self,
+        files: &[PathBuf],
+        bounds: Bounds,
+        progress: &ProgressBar,
+        interrupt: &Interrupt,
+    ) -> Result<FarSide> {
+        let other = 1 - self.client();
+        let mut captures = vec![open_one(other, files, progress, interrupt)?];
+        let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+        let mut merged = Merged::new(&mut captures, bounds.limit);
+        let read = |packets: &mut Packets| {
+            if interrupt.is_requested() {
+                packets.clear();
+            } else {
+                merged.next(packets);
+            }
+        };
+        rounds::run(&mut analyzer, bounds.threads, read, None::<fn(&Packet<'_>)>);
+        Ok(analyzer.finish_far_side(&self.recognised.translation()))
     }
 
     /// Returns a sink that stores the times of exchanges and passes the exchanges on.

@@ -154,8 +154,14 @@ fn dropped(watch: &Watch) -> String {
 
 fn whom(asked: &AskedService) -> String {
     let whom = asked.service.as_deref().unwrap_or("another socket");
+    let each = asked.calls as f64 / asked.time_ns.count.max(1) as f64;
+    let times = if each >= 1.5 {
+        format!(" {each:.1} times each (mean), one call after another")
+    } else {
+        String::new()
+    };
     format!(
-        "For {} of them it called {whom}: p50 {}, p99 {} until it had read the answer.",
+        "For {} of them it called {whom}{times}: p50 {}, p99 {} until it had read the answer.",
         quantity::count(asked.time_ns.count),
         quantity::duration(asked.time_ns.p50),
         quantity::duration(asked.time_ns.p99),

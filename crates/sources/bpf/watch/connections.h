@@ -65,8 +65,7 @@ struct connection {
 	__u64 waking_before;
 	__u64 slept;
 	__u64 slept_before;
-	__u64 asked_for;
-	struct ends asked;
+	struct asked asked;
 	__u32 look;
 	/* The sampling period in which the exchange began; 0: outside of sampling
 	 * periods. */

@@ -39,10 +39,9 @@ struct thread {
 	/* Total time asleep. */
 	__u64 slept;
 	/* The request that the thread works for: the socket that it came from (0: not
-	 * known), the service that it waited for longest, and the time waited for it. */
+	 * known), and the service that it waited for longest. */
 	__u64 serves;
-	__u64 asked_for;
-	struct ends asked;
+	struct asked asked;
 };
 
 struct {
@@ -59,13 +58,14 @@ struct {
 struct call {
 	__u32 look;
 	/* The socket was connected for the request, and nothing is written yet. */
-	__u32 is_connecting;
+	__u16 is_connecting;
+	/* The socket was connected for the request, and nothing was answered yet. */
+	__u16 is_new;
 	__u64 serves;
 	/* Time of the last write; 0: it is answered. */
 	__u64 asked_at;
-	/* The service that the request waited for longest before, and the time. */
-	__u64 asked_for;
-	struct ends asked;
+	/* The service that the request waited for longest before. */
+	struct asked asked;
 };
 
 struct {
@@ -140,7 +140,7 @@ static __always_inline void thread_reads(struct connection *c, const struct sock
 	c->queued = c->waking = c->slept = 0;
 	t->open += 1;
 	t->serves = (__u64)sk;
-	t->asked_for = 0;
+	t->asked.took = 0;
 }
 
 /* The first part of the answer is written. The time that the request waited for other
@@ -152,7 +152,6 @@ static __always_inline void note_asked(struct connection *c, const struct sock *
 
 	if (!t || t->serves != (__u64)sk)
 		return;
-	c->asked_for = t->asked_for;
 	c->asked = t->asked;
 	t->serves = 0;
 }
@@ -193,9 +192,8 @@ static __always_inline void thread_connects(struct sock *sk)
 	if (!call)
 		return;
 	call->look = look;
-	call->is_connecting = 1;
+	call->is_connecting = call->is_new = 1;
 	call->serves = t->serves;
-	call->asked_for = t->asked_for;
 	call->asked = t->asked;
 }
 
@@ -216,7 +214,7 @@ static __always_inline void thread_asks(struct sock *sk)
 	if (call->look != look || !call->is_connecting) {
 		call->look = look;
 		call->serves = is_for_request ? t->serves : 0;
-		call->asked_for = is_for_request ? t->asked_for : 0;
+		call->is_new = 0;
 		if (is_for_request)
 			call->asked = t->asked;
 	}
@@ -231,22 +229,37 @@ static __always_inline bool is_same_service(const struct ends *a, const struct e
 	       a->protocol == b->protocol;
 }
 
+/* Returns the smallest round trip that the socket measured in the last minutes, in
+ * ns; 0: none, or it is not TCP. An ACK that comes with an answer makes it too long. */
+static __always_inline __u64 way_of(struct sock *sk)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	__u32 us = tp ? tp->rtt_min.s[0].v : 0;
+
+	return us == ~0U ? 0 : us * 1000ULL;
+}
+
 /* A call is answered. Of several services that a request calls one after the other,
  * the one that it waits for longest counts; calls to it add up. */
 static __always_inline void note_answered(struct call *call, struct sock *sk)
 {
-	__u64 took = bpf_ktime_get_ns() - call->asked_at;
+	__u64 took = bpf_ktime_get_ns() - call->asked_at, way = way_of(sk);
+	struct asked *asked = &call->asked;
 	struct ends ends = {};
 
 	if (!ends_of(sk, &ends))
 		ends.family = sk->__sk_common.skc_family;
 	ends.protocol = sk->sk_protocol;
-	if (call->asked_for && is_same_service(&ends, &call->asked)) {
-		call->asked_for += took;
-	} else if (took > call->asked_for) {
-		call->asked_for = took;
-		call->asked = ends;
+	if (!asked->took || !is_same_service(&ends, &asked->whom)) {
+		if (took <= asked->took)
+			return;
+		*asked = (struct asked){ .whom = ends };
 	}
+	asked->took += took;
+	asked->way += way < took ? way : took;
+	asked->calls += 1;
+	asked->connections += call->is_new;
+	call->is_new = 0;
 }
 
 /* The thread has read from another socket, perhaps the answer to a call. */
@@ -269,7 +282,6 @@ static __always_inline void thread_is_answered(struct sock *sk)
 		note_answered(call, sk);
 	call->asked_at = 0;
 	t->serves = call->serves;
-	t->asked_for = call->asked_for;
 	t->asked = call->asked;
 }
 

@@ -117,7 +117,6 @@ static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 	r->queued = c->queued;
 	r->waking = c->waking;
 	r->slept = c->slept;
-	r->asked_for = c->asked_for;
 	r->asked = c->asked;
 	r->pid = c->pid;
 	r->tid = c->tid;
@@ -193,7 +192,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->held_longest = c->held = 0;
 	c->holds = c->holds_acked = 0;
 	c->writes = 0;
-	c->asked_for = 0;
+	c->asked.took = 0;
 }
 
 /* Begins the exchange of a request that came with the handshake's last segment,

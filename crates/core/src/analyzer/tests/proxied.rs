@@ -8,6 +8,7 @@ use crate::observed::event::{PhaseStart, PointId, Upstream};
 use crate::observed::segment::SentBy;
 use crate::registry::Id;
 use crate::report::Report;
+use crate::views::two_point::Joining;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;
@@ -326,4 +327,62 @@ fn a_capture_of_the_client_beside_it_takes_nothing_from_that_of_the_server() {
     assert_eq!(found.cause, Id::DownstreamWait, "{found:?}");
     assert_eq!(found.affected.exchanges, 2 * ROUNDS as u64);
     assert!(found.share > 0.9, "{}", found.share);
+}
+
+/// The server's capture has another clock and another name for the server, and nobody asks it for
+/// findings of its own.
+#[test]
+fn what_the_server_s_own_capture_shows_of_calls_explains_the_clients_waits() {
+    const INSIDE: [u8; 4] = [172, 17, 0, 2];
+    const SET_OFF: Duration = Duration::from_secs(5 * 365 * 86_400);
+    let near = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let mut far = connection(CLIENT, INSIDE, in_front(|n| takes(n, 0)));
+    for (segment, _) in &mut far {
+        let is_request =
+            segment.flow.source(segment.direction).addr == core::net::IpAddr::from(CLIENT);
+        let on_the_way = Duration::from_micros(3);
+        segment.at = if is_request {
+            segment.at + on_the_way
+        } else {
+            segment.at - on_the_way
+        };
+    }
+    let mut calls = connection(INSIDE, UPSTREAM, behind(|n| takes(n, 0)));
+    for (segment, _) in &mut calls {
+        segment.seq += 1_000_000;
+        segment.ack += 1_000_000;
+    }
+    let mut far = [far, calls].concat();
+    far.sort_by_key(|(segment, _)| segment.at);
+    for (number, (segment, _)) in (1..).zip(&mut far) {
+        segment.at = segment.at - SET_OFF;
+        segment.point = PointId(1);
+        segment.number = number;
+    }
+
+    let mut joining = Joining::new(0);
+    for (segment, _) in &near {
+        joining.observe_segment(0, segment);
+    }
+    for (segment, _) in &far {
+        joining.observe_segment(1, segment);
+    }
+    let recognised = joining.recognise().expect("one connection is in both");
+    let mut server = Analyzer::new(Options::default());
+    for (segment, payload) in &far {
+        server.segment(segment, payload);
+    }
+    let far_side = server.finish_far_side(&recognised.translation());
+
+    let alone = report(Analyzer::new(Options::default()), vec![near.clone()]);
+    assert_eq!(waiting_in(alone), [""; 0]);
+    let client = Analyzer::new(Options::default()).with_far_side(far_side);
+    let report = report(client, vec![near]);
+    let found = &report.findings[0];
+    assert_eq!(found.cause, Id::DownstreamWait, "{found:?}");
+    assert_eq!(found.service, "10.1.0.2:80");
+    assert_eq!(found.affected.exchanges, ROUNDS as u64);
+    assert!(found.share > 0.9, "{}", found.share);
+    let services: Vec<_> = report.account.iter().map(|one| &one.service).collect();
+    assert_eq!(services, ["10.1.0.2:80"]);
 }

@@ -22,6 +22,20 @@ pub(crate) struct PointView<'a> {
 }
 
 impl Rhythm {
+    /// Returns the rhythm of a service whose requests are not diagnosed.
+    pub(crate) fn of_moments(moments: Vec<Moment>) -> Self {
+        Self {
+            moments,
+            weight: 1.0,
+            ..Self::default()
+        }
+    }
+
+    /// Adds exchanges that other observation points saw.
+    pub(crate) fn add_elsewhere(&mut self, moments: &[Moment]) {
+        self.elsewhere.extend_from_slice(moments);
+    }
+
     /// Returns the requests as seen by the busiest observation point, and by others that saw nearly as
     /// many.
     pub(crate) fn views(&self) -> impl Iterator<Item = PointView<'_>> {

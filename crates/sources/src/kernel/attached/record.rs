@@ -252,12 +252,12 @@ impl<'a> Fields<'a> {
 
     fn turn(&self) -> Option<RequestSpan> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
-        let asked = nanos(216)?;
+        let asked_for = nanos(216)?;
         let (first_queued, queued) = (nanos(128)?, nanos(136)?);
         Some(RequestSpan {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(264)?,
+            program: self.program(280)?,
             arrived: self.moment(48)??,
             entered: self.moment(56)?,
             delivered: self.moment(64)??,
@@ -287,10 +287,17 @@ impl<'a> Fields<'a> {
                 waking: nanos(200)?,
                 slept: nanos(208)?,
             }),
-            asked: (!asked.is_zero()).then(|| Asked {
-                whom: self.end(224, Side::Remote).filter(|end| end.port > 0),
-                time: asked,
-            }),
+            asked: if asked_for.is_zero() {
+                None
+            } else {
+                Some(Asked {
+                    whom: self.end(240, Side::Remote).filter(|end| end.port > 0),
+                    time: asked_for,
+                    way: nanos(224)?,
+                    calls: self.u32(232)?,
+                    connections: self.u32(236)?,
+                })
+            },
         })
     }
 
@@ -377,14 +384,14 @@ mod tests {
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
         for kind in 0..=6 {
-            for len in 0..280 {
+            for len in 0..296 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
                     if let Some(first) = bytes.first_mut() {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 288;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 304;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }
