@@ -45,6 +45,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	__u8 sk_shutdown;
 	__u32 sk_pacing_status;
 };
 

@@ -128,10 +128,12 @@ struct ends {
 
 /* The calls of one request to one service. */
 struct asked {
-	/* The total time from each call to the first read of its answer, and the part of
-	 * it that the sockets' smallest round trips take, in ns. */
+	/* The total time from each call to the first read of its answer, and of connecting;
+	 * the parts of it that the sockets' smallest round trips take, and for which SYNs
+	 * or datagrams got no answer, in ns. */
 	__u64 took;
 	__u64 way;
+	__u64 silent;
 	/* Number of calls, and of connections that were made for them. */
 	__u32 calls;
 	__u32 connections;

@@ -210,7 +210,8 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
 /// Returns the claim on a server whose kernel showed which service its threads waited for.
 fn watched(case: &Case<'_>) -> Option<Claim> {
     let calls = KernelCalls::of(case)?;
-    if behind::explained(case) || are_many(&calls) || are_setups(&calls) {
+    let has_rule = are_many(&calls) || are_setups(&calls) || calls.are_unanswered();
+    if has_rule || behind::explained(case) {
         return None;
     }
     let is_asked = |place| matches!(place, KernelPlace::Asked(_));

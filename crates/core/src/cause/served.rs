@@ -136,12 +136,14 @@ pub(super) struct KernelCalls {
     pub(super) calls: f64,
     /// Number of connections made for a request.
     pub(super) connections: f64,
-    /// Time of a call.
+    /// Time of a call, or of connecting.
     pub(super) each: Duration,
     /// The part of it that is the way to the service and back, at most.
     pub(super) way: Duration,
     /// Share of the calls' time in the time until the response, 0 to 1.
     pub(super) share: f64,
+    /// Share of the calls' time in which nothing answered, 0 to 1.
+    silent: f64,
 }
 
 impl KernelCalls {
@@ -153,20 +155,27 @@ impl KernelCalls {
             return None;
         };
         let asked = passed.turns.asked.get(&whom)?;
-        let (requests, calls) = (asked.time.count() as f64, asked.calls.max(1) as f64);
-        let each = |all: u128| Duration::from_nanos((all as f64 / calls) as u64);
+        let requests = asked.time.count() as f64;
+        let rounds = (asked.calls + asked.connections).max(1) as f64;
+        let each = |all: u128| Duration::from_nanos((all as f64 / rounds) as u64);
         Some(Self {
-            calls: calls / requests,
+            calls: asked.calls as f64 / requests,
             connections: asked.connections as f64 / requests,
             each: each(asked.time.sum_ns()),
             way: each(asked.way.as_nanos()),
             share: passed.share(),
+            silent: asked.silent.as_nanos() as f64 / asked.time.sum_ns().max(1) as f64,
         })
     }
 
     /// Returns true if the service may be far away, and not late.
     pub(super) fn may_be_far(&self) -> bool {
         self.way.as_secs_f64() >= self.each.as_secs_f64() * MOST
+    }
+
+    /// Returns true if nothing answered for most of the time.
+    pub(super) fn are_unanswered(&self) -> bool {
+        self.silent >= MOST
     }
 
     /// Returns true if most requests made a connection of their own, and the calls contain what
@@ -177,7 +186,12 @@ impl KernelCalls {
 
     /// Returns what the sockets show of the way to the service.
     pub(super) fn shown(&self) -> Statement {
-        let text = if self.way.is_zero() {
+        let text = if self.are_unanswered() {
+            format!(
+                "nothing answered for {} of the time of these calls",
+                percent(self.silent)
+            )
+        } else if self.way.is_zero() {
             "the sockets of these calls measured no round trip".to_owned()
         } else {
             format!(
@@ -263,13 +277,11 @@ impl Passed<'_> {
                 throttling.periods,
                 human(throttling.time)
             ),
-            KernelPlace::Asked(Some(whom)) => {
-                format!("between what its threads wrote to {whom} and the answer that they read")
-            }
-            KernelPlace::Asked(None) => {
-                "between what its threads wrote to another socket and the answer that they read"
-                    .to_owned()
-            }
+            KernelPlace::Asked(_) => format!(
+                "in calls of {}: connecting, and from what its threads wrote to the answer that they \
+                 read",
+                self.place.asked()
+            ),
             KernelPlace::Qdisc => {
                 "between TCP and the device's driver, in queueing disciplines, without \
                              the time due to pacing or to earlier data of the same answer"

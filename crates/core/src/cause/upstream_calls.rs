@@ -52,7 +52,7 @@ impl super::Rule for Rule {
 /// ones on if most of each is the way.
 pub(super) fn are_many(calls: &KernelCalls) -> bool {
     let many = if calls.may_be_far() { FEW_FAR } else { MANY };
-    calls.calls >= many as f64 && !calls.contain_setups()
+    calls.calls >= many as f64 && !calls.contain_setups() && !calls.are_unanswered()
 }
 
 /// Returns the claim on calls that only the server's kernel saw.

@@ -54,7 +54,7 @@ const CONNECTING: Wording = Wording {
 const WATCHED: Wording = Wording {
     summary: " in round trips to {behind} over connections that were made for these requests: {trips} for \
               each connection (mean), {way} each. A request needs one; the others set the connection up \
-              (TLS, a login), after a handshake of TCP that is not among them.",
+              (TCP, TLS, a login).",
     ruled_out: &[],
     ..CONNECTING
 };
@@ -84,7 +84,7 @@ impl super::Rule for Rule {
 /// Returns true if the calls of a request are mostly round trips that set up a connection made for it.
 /// The socket's smallest round trip is the way then: it contains that of the SYN.
 pub(super) fn are_setups(calls: &KernelCalls) -> bool {
-    calls.contain_setups() && calls.may_be_far()
+    calls.contain_setups() && calls.may_be_far() && !calls.are_unanswered()
 }
 
 /// Returns the claim on connections that only the server's kernel saw.
@@ -97,13 +97,16 @@ fn watched(case: &Case<'_>) -> Option<Claim> {
     let (mut claim, place) = served::claim(Id::UpstreamConnectionChurn, case, is_asked)?;
     claim.evidence.push(calls.shown());
     // One round trip of each connection would remain, and so would what passes elsewhere.
-    let setups = 1.0 - calls.connections / calls.calls;
+    let setups = 1.0 - calls.connections / (calls.calls + calls.connections);
     claim.time.take_part(calls.share * setups);
     WATCHED.tell(
         &mut claim,
         &[
             ("behind", &place.asked()),
-            ("trips", &format!("{:.0}", calls.calls / calls.connections)),
+            (
+                "trips",
+                &format!("{:.0}", 1.0 + calls.calls / calls.connections),
+            ),
             ("way", &human(calls.way)),
         ],
     );

@@ -1,10 +1,12 @@
 //! The rule of the cause `upstream-unreachable`.
 
-use super::behind::{CallDelay, DelayReason, claimed};
+use super::behind::{CallDelay, DelayReason, claimed, explained};
 use super::evidence::{human, median};
+use super::served::{self, KernelCalls, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
+use crate::protocol::dns;
 use crate::report::counted;
 use crate::stats::Merge;
 
@@ -61,8 +63,37 @@ pub(crate) struct Rule;
 impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let delay = claimed(case, &[DelayReason::IsSilent]);
-        delay.map(|delay| claim(case, delay)).into()
+        let told = delay.map(|delay| claim(case, delay));
+        told.or_else(|| watched(case)).into()
     }
+}
+
+/// Returns the claim on silence that only the server's kernel saw.
+fn watched(case: &Case<'_>) -> Option<Claim> {
+    let calls = KernelCalls::of(case).filter(KernelCalls::are_unanswered)?;
+    if explained(case) {
+        return None;
+    }
+    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
+    let (mut claim, place) = served::claim(Id::UpstreamUnreachable, case, is_asked)?;
+    claim.evidence.push(calls.shown());
+    let KernelPlace::Asked(whom) = place else {
+        return None;
+    };
+    claim.unreached = whom;
+    let is_lookup = whom.is_some_and(|whom| whom.port == dns::PORT);
+    let (what, wording) = if is_lookup {
+        ("queries to the resolver", &RESOLVER)
+    } else {
+        ("attempts to reach", &PEER)
+    };
+    let wording = Wording {
+        summary: " in {what} {behind} that got no answer, or only when they were repeated.",
+        ruled_out: &[],
+        ..*wording
+    };
+    wording.tell(&mut claim, &[("what", &what), ("behind", &place.asked())]);
+    Some(claim)
 }
 
 fn claim(case: &Case<'_>, delay: &CallDelay) -> Claim {

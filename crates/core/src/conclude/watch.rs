@@ -87,7 +87,8 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
                 time_ns: Figures::from(&calls.time),
                 calls: calls.calls,
                 connections: calls.connections,
-                way_ns: nanos(calls.way) / calls.calls.max(1),
+                way_ns: nanos(calls.way) / (calls.calls + calls.connections).max(1),
+                silent_ns: nanos(calls.silent),
             })
             .collect(),
         released_by_arrival: CountOf {

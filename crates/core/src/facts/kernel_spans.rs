@@ -115,6 +115,8 @@ pub(crate) struct AskedCalls {
     pub(crate) time: Distribution,
     /// Total of the round trips to the service, as far as its sockets show them.
     pub(crate) way: Duration,
+    /// Total of the times for which SYNs or datagrams got no answer.
+    pub(crate) silent: Duration,
     pub(crate) calls: u64,
     /// Number of connections that were made for turns.
     pub(crate) connections: u64,
@@ -124,6 +126,7 @@ impl AskedCalls {
     fn add_turn(&mut self, asked: &Asked) {
         self.time.record(asked.time);
         self.way = self.way.saturating_add(asked.way);
+        self.silent = self.silent.saturating_add(asked.silent);
         self.calls += u64::from(asked.calls);
         self.connections += u64::from(asked.connections);
     }

@@ -97,8 +97,12 @@ pub struct Asked {
     /// The address of the service. `None` for a Unix socket, and for a socket that names the
     /// destination in each message.
     pub whom: Option<Endpoint>,
-    /// The total time from each call of this service to the first read of its answer.
+    /// The total time from each call of this service to the first read of its answer, and of connecting.
     pub time: Duration,
+    /// The part of it for which SYNs or datagrams got no answer: until they were given up, sent again,
+    /// or answered only then.
+    #[serde(default)]
+    pub silent: Duration,
     /// The part of it that the sockets' round trips take: for each call the smallest one that its
     /// socket measured, at most the call's time. It may contain the service's own time if no ACK came
     /// before an answer. Zero if it is not known, or for a Unix socket.

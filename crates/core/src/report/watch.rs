@@ -134,6 +134,9 @@ pub struct AskedService {
     /// the way to the service and back. 0 if none was.
     #[serde(default)]
     pub way_ns: u64,
+    /// Total of the times for which SYNs or datagrams to the service got no answer.
+    #[serde(default)]
+    pub silent_ns: u64,
 }
 
 /// Throttling of control groups whose quota of processor time was used up.

@@ -581,7 +581,8 @@ fn listener(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> 
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);
-    let (mut way, mut calls, mut connections) = (Duration::ZERO, 1, 0);
+    let (mut calls, mut connections) = (1, 0);
+    let [mut way, mut silent] = [Duration::ZERO; 2];
     let mut reader = None;
     let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
@@ -607,6 +608,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             "slept" => thread.slept = words.duration(word)?,
             "asked" => asked = Some(words.duration(word)?),
             "way" => way = words.duration(word)?,
+            "silent" => silent = words.duration(word)?,
             "calls" => calls = words.count(word)?,
             "connected" => connections = words.count(word)?,
             "stolen" => stolen = Some(words.duration(word)?),
@@ -650,6 +652,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             whom: Some(Endpoint::new(behind, 5432)),
             time,
             way,
+            silent,
             calls,
             connections,
         }),

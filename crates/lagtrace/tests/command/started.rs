@@ -3,7 +3,7 @@
 //! another root directory than that of its configuration.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -73,6 +73,10 @@ impl Started {
             port,
             folder,
         }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// Starts a script of Python with its port and these arguments.

@@ -6,6 +6,7 @@
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
@@ -13,6 +14,8 @@
 #define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
 #define TCP_NEW_SYN_RECV 12
+/* Both directions of a socket are shut down (include/net/sock.h). */
+#define SHUTDOWN_MASK 3
 /* Length of the timestamp option with its padding (TCPOLEN_TSTAMP_ALIGNED in
  * include/net/tcp.h). */
 #define TIMESTAMP_BYTES 12

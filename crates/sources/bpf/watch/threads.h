@@ -10,6 +10,9 @@
 #define NOTABLE_SPAN 20000
 /* Maximum number of nested control groups that are searched for a quota. */
 #define GROUPS 8
+/* Minimum time in ns after which a datagram on the same socket is sent because the one
+ * before got no answer. */
+#define SOONEST_RETRY 250000000
 
 struct span {
 	__u64 from;
@@ -58,11 +61,9 @@ struct {
 struct call {
 	__u32 look;
 	/* The socket was connected for the request, and nothing is written yet. */
-	__u16 is_connecting;
-	/* The socket was connected for the request, and nothing was answered yet. */
-	__u16 is_new;
+	__u32 is_connecting;
 	__u64 serves;
-	/* Time of the last write; 0: it is answered. */
+	/* Time of the last write, or of connecting; 0: it is answered. */
 	__u64 asked_at;
 	/* The service that the request waited for longest before. */
 	struct asked asked;
@@ -192,33 +193,9 @@ static __always_inline void thread_connects(struct sock *sk)
 	if (!call)
 		return;
 	call->look = look;
-	call->is_connecting = call->is_new = 1;
+	call->is_connecting = 1;
 	call->serves = t->serves;
 	call->asked = t->asked;
-}
-
-/* The thread writes to another socket: it calls another service. */
-static __always_inline void thread_asks(struct sock *sk)
-{
-	__u32 look = current_look();
-	struct thread *t = look ? this_thread(look, false) : 0;
-	bool is_for_request = t && t->serves;
-	struct call *call;
-
-	if (!look)
-		return;
-	call = bpf_sk_storage_get(&calls, sk, 0, is_for_request ? BPF_SK_STORAGE_GET_F_CREATE : 0);
-	if (!call)
-		return;
-	/* Once the connection is made, the thread may work for another request. */
-	if (call->look != look || !call->is_connecting) {
-		call->look = look;
-		call->serves = is_for_request ? t->serves : 0;
-		call->is_new = 0;
-		if (is_for_request)
-			call->asked = t->asked;
-	}
-	call->is_connecting = 0;
 	call->asked_at = bpf_ktime_get_ns();
 }
 
@@ -239,27 +216,90 @@ static __always_inline __u64 way_of(struct sock *sk)
 	return us == ~0U ? 0 : us * 1000ULL;
 }
 
-/* A call is answered. Of several services that a request calls one after the other,
- * the one that it waits for longest counts; calls to it add up. */
-static __always_inline void note_answered(struct call *call, struct sock *sk)
+/* The wait for a call has ended. Of several services that a request calls one after the
+ * other, the one that it waits for longest counts; the waits for it add up. Returns its
+ * calls; 0 if it is another service. */
+static __always_inline struct asked *note_waited(struct call *call, struct sock *sk, bool was_silent)
 {
 	__u64 took = bpf_ktime_get_ns() - call->asked_at, way = way_of(sk);
 	struct asked *asked = &call->asked;
 	struct ends ends = {};
 
+	call->asked_at = 0;
 	if (!ends_of(sk, &ends))
 		ends.family = sk->__sk_common.skc_family;
 	ends.protocol = sk->sk_protocol;
 	if (!asked->took || !is_same_service(&ends, &asked->whom)) {
 		if (took <= asked->took)
-			return;
+			return 0;
 		*asked = (struct asked){ .whom = ends };
 	}
 	asked->took += took;
-	asked->way += way < took ? way : took;
-	asked->calls += 1;
-	asked->connections += call->is_new;
-	call->is_new = 0;
+	if (was_silent)
+		asked->silent += took;
+	else
+		asked->way += way < took ? way : took;
+	return asked;
+}
+
+/* The connection of a call is made. Its SYN was answered at once, or only when it was
+ * repeated. */
+static __always_inline void thread_is_connected(struct sock *sk, struct tcp_sock *tp)
+{
+	__u32 look = current_look();
+	struct call *call = look ? bpf_sk_storage_get(&calls, sk, 0, 0) : 0;
+	struct asked *asked;
+
+	if (!call || call->look != look || !call->is_connecting || !call->asked_at)
+		return;
+	asked = note_waited(call, sk, tp->total_retrans);
+	if (asked)
+		asked->connections += 1;
+}
+
+/* The thread closes a socket before its SYN was answered. */
+static __always_inline void thread_gives_up(struct sock *sk)
+{
+	__u32 look = current_look();
+	struct call *call = look ? bpf_sk_storage_get(&calls, sk, 0, 0) : 0;
+	struct thread *t = look ? this_thread(look, false) : 0;
+
+	/* A connection that ends for another reason is shut down only after this. */
+	if (!t || !call || call->look != look || !call->asked_at || sk->sk_shutdown != SHUTDOWN_MASK)
+		return;
+	note_waited(call, sk, true);
+	t->serves = call->serves;
+	t->asked = call->asked;
+}
+
+/* The thread writes to another socket: it calls another service. */
+static __always_inline void thread_asks(struct sock *sk)
+{
+	__u32 look = current_look();
+	struct thread *t = look ? this_thread(look, false) : 0;
+	bool is_for_request = t && t->serves;
+	__u64 now = bpf_ktime_get_ns();
+	struct call *call;
+
+	if (!look)
+		return;
+	call = bpf_sk_storage_get(&calls, sk, 0, is_for_request ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!call)
+		return;
+	if (is_for_request && call->look == look && call->serves == t->serves && call->asked_at &&
+	    sk->sk_protocol == IPPROTO_UDP && now - call->asked_at >= SOONEST_RETRY) {
+		note_waited(call, sk, true);
+		t->asked = call->asked;
+	}
+	/* Once the connection is made, the thread may work for another request. */
+	if (call->look != look || !call->is_connecting) {
+		call->look = look;
+		call->serves = is_for_request ? t->serves : 0;
+		if (is_for_request)
+			call->asked = t->asked;
+	}
+	call->is_connecting = 0;
+	call->asked_at = now;
 }
 
 /* The thread has read from another socket, perhaps the answer to a call. */
@@ -269,6 +309,7 @@ static __always_inline void thread_is_answered(struct sock *sk)
 	struct call *call = look ? bpf_sk_storage_get(&calls, sk, 0, 0) : 0;
 	bool is_call = call && call->look == look && call->serves;
 	struct thread *t = look ? this_thread(look, is_call) : 0;
+	struct asked *asked;
 
 	if (!t)
 		return;
@@ -278,9 +319,11 @@ static __always_inline void thread_is_answered(struct sock *sk)
 			t->serves = 0;
 		return;
 	}
-	if (call->asked_at)
-		note_answered(call, sk);
-	call->asked_at = 0;
+	if (call->asked_at) {
+		asked = note_waited(call, sk, false);
+		if (asked)
+			asked->calls += 1;
+	}
 	t->serves = call->serves;
 	t->asked = call->asked;
 }

@@ -488,6 +488,10 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 		return 0;
 	}
 	tp = bpf_skc_to_tcp_sock(sk);
+	if (old == TCP_SYN_SENT && new == TCP_CLOSE)
+		thread_gives_up(sk);
+	if (old == TCP_SYN_SENT && new == TCP_ESTABLISHED && tp)
+		thread_is_connected(sk, tp);
 	if (new == TCP_ESTABLISHED) {
 		if (is_watched_port(sk->__sk_common.skc_num) && (is_for_ports_alone() || old == TCP_SYN_RECV))
 			open_connection(sk, tp, old == TCP_SYN_RECV);

@@ -257,7 +257,7 @@ impl<'a> Fields<'a> {
         Some(RequestSpan {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(280)?,
+            program: self.program(288)?,
             arrived: self.moment(48)??,
             entered: self.moment(56)?,
             delivered: self.moment(64)??,
@@ -291,11 +291,12 @@ impl<'a> Fields<'a> {
                 None
             } else {
                 Some(Asked {
-                    whom: self.end(240, Side::Remote).filter(|end| end.port > 0),
+                    whom: self.end(248, Side::Remote).filter(|end| end.port > 0),
                     time: asked_for,
                     way: nanos(224)?,
-                    calls: self.u32(232)?,
-                    connections: self.u32(236)?,
+                    silent: nanos(232)?,
+                    calls: self.u32(240)?,
+                    connections: self.u32(244)?,
                 })
             },
         })
@@ -384,14 +385,14 @@ mod tests {
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
         for kind in 0..=6 {
-            for len in 0..296 {
+            for len in 0..304 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
                     if let Some(first) = bytes.first_mut() {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 304;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 312;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }
