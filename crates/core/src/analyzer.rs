@@ -51,10 +51,10 @@ use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::registry::Id;
 use crate::report::{Picture, Report, counted};
+use crate::service::far_names::FarNames;
 use crate::stats::histogram::Distribution;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use crate::views::picture::{About, Collector, Keeps, SegmentStore};
-use crate::views::two_point::Translation;
 use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
@@ -335,7 +335,7 @@ impl Analyzer {
 
     /// Returns what the capture shows of the connections that another one contains as well, and of
     /// what their servers called. `near` translates it into the names and times of the other one.
-    pub fn finish_far_side(self, near: &Translation) -> FarSide {
+    pub fn finish_far_side(self, near: &FarNames) -> FarSide {
         let all = self.into_all();
         let Seen { asked, local, .. } = &all.seen;
         let traces = CallTraces::of(&all.sum.services, &asked.waits, local);

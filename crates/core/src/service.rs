@@ -2,6 +2,7 @@
 
 mod counts;
 pub(crate) mod example;
+pub(crate) mod far_names;
 pub(crate) mod kernel_join;
 pub(crate) mod latency_modes;
 mod left;

@@ -4,7 +4,6 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::far_side::FarSide;
 use super::rhythm::Rhythm;
 use super::service::Service;
 use super::upstream::is_itself;
@@ -205,14 +204,15 @@ impl HostCalls {
         calls
     }
 
-    /// Adds the calls that a second capture shows.
-    pub(crate) fn add_far_side(&mut self, far_side: &FarSide) {
-        for (&to, moments) in &far_side.calls {
+    /// Adds the calls that a second capture shows: requests, by the service that they asked, and what
+    /// `traces` shows.
+    pub(crate) fn add(&mut self, requests: &BTreeMap<Endpoint, Vec<Moment>>, traces: &CallTraces) {
+        for (&to, moments) in requests {
             for back in moments {
-                self.add_request(to, back, Some(back.point), &far_side.traces);
+                self.add_request(to, back, Some(back.point), traces);
             }
         }
-        self.add_traces(&far_side.traces);
+        self.add_traces(traces);
     }
 
     fn add_request(

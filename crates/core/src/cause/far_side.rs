@@ -13,8 +13,8 @@ use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::ResolverWait;
 use crate::service::LateAttempt;
+use crate::service::far_names::FarNames;
 use crate::service::timeline::Moment;
-use crate::views::two_point::Translation;
 
 /// What the capture near the servers shows, in the names and on the clock of the other one.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl FarSide {
     pub(crate) fn new(
         services: &BTreeMap<Endpoint, Service>,
         traces: &CallTraces,
-        near: &Translation,
+        near: &FarNames,
     ) -> Self {
         let mut far_side = Self {
             traces: translated(traces, near),
@@ -54,7 +54,7 @@ impl FarSide {
     }
 }
 
-fn translated(traces: &CallTraces, near: &Translation) -> CallTraces {
+fn translated(traces: &CallTraces, near: &FarNames) -> CallTraces {
     let attempts = traces.late.iter();
     let own = attempts.filter(|(to, late)| !near.has(late.client, *to));
     let end = |(to, rtt): (&Endpoint, &Duration)| (near.end(*to), *rtt);
@@ -73,7 +73,7 @@ fn translated(traces: &CallTraces, near: &Translation) -> CallTraces {
     }
 }
 
-fn moment(of: &Moment, near: &Translation) -> Moment {
+fn moment(of: &Moment, near: &FarNames) -> Moment {
     Moment {
         begin: near.at(of.begin),
         client: near.end(of.client),
@@ -86,7 +86,7 @@ fn moment(of: &Moment, near: &Translation) -> Moment {
     }
 }
 
-fn attempt(of: &LateAttempt, near: &Translation) -> LateAttempt {
+fn attempt(of: &LateAttempt, near: &FarNames) -> LateAttempt {
     LateAttempt {
         begin: near.at(of.begin),
         end: of.end.map(|end| near.at(end)),
@@ -95,7 +95,7 @@ fn attempt(of: &LateAttempt, near: &Translation) -> LateAttempt {
     }
 }
 
-fn resolving(of: &ResolverWait, near: &Translation) -> ResolverWait {
+fn resolving(of: &ResolverWait, near: &FarNames) -> ResolverWait {
     ResolverWait {
         begin: near.at(of.begin),
         end: of.end.map(|end| near.at(end)),

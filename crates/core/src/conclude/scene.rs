@@ -62,7 +62,7 @@ impl<'a> Scene<'a> {
         let requests = rhythms.iter().map(|(&to, rhythm)| (to, rhythm));
         let mut calls = HostCalls::of(requests, &traces);
         if let Some(far_side) = &observations.far_side {
-            calls.add_far_side(far_side);
+            calls.add(&far_side.calls, &far_side.traces);
             take_far_side(far_side, &mut rhythms);
         }
         Self {

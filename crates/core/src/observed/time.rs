@@ -115,6 +115,26 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A linear relation of two clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockMap {
+    /// The instant of the near clock to which `offset` refers.
+    pub origin: Timestamp,
+    /// The far clock's time minus the near clock's at `origin`, in nanoseconds.
+    pub offset: f64,
+    /// Nanoseconds that the far clock gains per nanosecond.
+    pub drift: f64,
+}
+
+impl ClockMap {
+    /// Converts a time of the far clock to the near clock.
+    pub fn to_near(self, far: Timestamp) -> Timestamp {
+        let since = far.signed_since(self.origin) as f64 - self.offset;
+        let near = since / (1.0 + self.drift);
+        Timestamp::from_nanos(self.origin.as_nanos().saturating_add(near.round() as i64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,16 +12,14 @@ mod place;
 mod sighting;
 mod way;
 
-use core::net::IpAddr;
-use std::collections::{BTreeMap, BTreeSet};
-
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::observed::flow::{self, Endpoint};
+use crate::observed::flow;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::report::Joined;
+use crate::service::far_names::FarNames;
 
 use clock::FarClock;
 use matching::{Matched, Pairs};
@@ -104,50 +102,10 @@ impl Joining {
     }
 }
 
-/// The names and the clock of the far capture, as the near one has them.
-#[derive(Clone, Debug)]
-pub struct Translation {
-    clock: FarClock,
-    /// The connections in both captures, by the far capture's names of client and server.
-    connections: BTreeSet<(Endpoint, Endpoint)>,
-    /// The near capture's names of their ends.
-    ends: BTreeMap<Endpoint, Endpoint>,
-    /// The near capture's names of the servers' hosts.
-    hosts: BTreeMap<IpAddr, IpAddr>,
-}
-
-impl Translation {
-    /// Returns true if both captures have a connection of this client and server.
-    pub(crate) fn has(&self, client: Endpoint, server: Endpoint) -> bool {
-        self.connections.contains(&(client, server))
-    }
-
-    /// Returns the near capture's name of an end, as far as it has another one for that host.
-    pub(crate) fn end(&self, far: Endpoint) -> Endpoint {
-        let end = self.ends.get(&far).copied();
-        end.unwrap_or_else(|| Endpoint::new(self.host(far.addr), far.port))
-    }
-
-    /// Returns the near capture's name of a host, as far as it has another one.
-    pub(crate) fn host(&self, far: IpAddr) -> IpAddr {
-        self.hosts.get(&far).copied().unwrap_or(far)
-    }
-
-    /// Converts a time of the far clock to the near clock.
-    pub(crate) fn at(&self, far: Timestamp) -> Timestamp {
-        self.clock.to_client(far)
-    }
-}
-
 impl Recognised {
     /// Returns what translates the far capture into the names and times of the near one.
-    pub fn translation(&self) -> Translation {
-        let mut names = Translation {
-            clock: self.clock,
-            connections: BTreeSet::new(),
-            ends: BTreeMap::new(),
-            hosts: BTreeMap::new(),
-        };
+    pub fn far_names(&self) -> FarNames {
+        let mut names = FarNames::new(self.clock.map);
         let [first, second] = &self.views;
         for (&other, pair) in &self.pairs.flows {
             let flows = first.flow(pair.first).zip(second.flow(other));
@@ -160,11 +118,7 @@ impl Recognised {
                 let up = flow.client();
                 (flow.key.source(up), flow.key.destination(up))
             };
-            let ((client, server), (far_client, far_server)) = (ends(near), ends(far));
-            names.connections.insert((far_client, far_server));
-            names.ends.insert(far_client, client);
-            names.ends.insert(far_server, server);
-            names.hosts.insert(far_server.addr, server.addr);
+            names.add_connection(ends(far), ends(near));
         }
         names
     }
@@ -220,7 +174,7 @@ impl Recognised {
         if is_near {
             sighting.at
         } else {
-            self.clock.to_client(sighting.at)
+            self.clock.map.to_near(sighting.at)
         }
     }
 }

@@ -93,7 +93,7 @@ impl Joint {
             }
         };
         rounds::run(&mut analyzer, bounds.threads, read, None::<fn(&Packet<'_>)>);
-        Ok(analyzer.finish_far_side(&self.recognised.translation()))
+        Ok(analyzer.finish_far_side(&self.recognised.far_names()))
     }
 
     /// Returns a sink that stores the times of exchanges and passes the exchanges on.

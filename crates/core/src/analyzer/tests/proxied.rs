@@ -372,7 +372,7 @@ fn what_the_server_s_own_capture_shows_of_calls_explains_the_clients_waits() {
     for (segment, payload) in &far {
         server.segment(segment, payload);
     }
-    let far_side = server.finish_far_side(&recognised.translation());
+    let far_side = server.finish_far_side(&recognised.far_names());
 
     let alone = report(Analyzer::new(Options::default()), vec![near.clone()]);
     assert_eq!(waiting_in(alone), [""; 0]);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use super::View;
 use super::matching::Pairs;
-use crate::observed::time::Timestamp;
+use crate::observed::time::{ClockMap, Timestamp};
 use crate::report::ClockRelation;
 
 /// The length of a window in nanoseconds. Only the quickest packet of each window is used. In so
@@ -34,13 +34,9 @@ const MAX_DRIFT: f64 = 5e-3;
 /// The relation of the far clock to the near one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarClock {
-    /// The instant of the near clock to which `offset` refers.
-    origin: Timestamp,
-    /// The far clock's time minus the near clock's at `origin`, in nanoseconds.
-    offset: f64,
+    pub(super) map: ClockMap,
+    /// The error of the offset, in nanoseconds.
     error: f64,
-    /// Nanoseconds that the far clock gains per nanosecond.
-    drift: f64,
     drift_error: Option<f64>,
 }
 
@@ -80,26 +76,21 @@ impl FarClock {
         let drift = if is_told { drift } else { 0.0 };
         let (forth, home) = (least(&there, drift)?, least(&back, -drift)?);
         Some(Self {
-            origin,
-            offset: (forth - home) / 2.0,
+            map: ClockMap {
+                origin,
+                offset: (forth - home) / 2.0,
+                drift,
+            },
             error: ((forth + home) / 2.0).abs(),
-            drift,
             drift_error,
         })
     }
 
-    /// Converts a time of the far clock to the near clock.
-    pub(super) fn to_client(self, far: Timestamp) -> Timestamp {
-        let since = far.signed_since(self.origin) as f64 - self.offset;
-        let near = since / (1.0 + self.drift);
-        Timestamp::from_nanos(self.origin.as_nanos().saturating_add(near.round() as i64))
-    }
-
     pub(super) fn relation(self) -> ClockRelation {
         ClockRelation {
-            offset_ns: self.offset.round() as i64,
+            offset_ns: self.map.offset.round() as i64,
             offset_error_ns: self.error.round() as u64,
-            drift_ppb: (self.drift * 1e9).round() as i64,
+            drift_ppb: (self.map.drift * 1e9).round() as i64,
             drift_error_ppb: self.drift_error.map(|error| (error * 1e9).round() as u64),
         }
     }
