@@ -30,6 +30,8 @@ pub(crate) struct Claim {
     pub(crate) at: Endpoint,
     /// The address that the service could not reach. Claims on its silence become part of this one.
     pub(crate) unreached: Option<Endpoint>,
+    /// The service whose answers this one waits for.
+    pub(crate) waits_for: Option<Endpoint>,
     /// The party that has to change something.
     pub(crate) culprit: Owner,
     pub(crate) time: Time,
@@ -173,6 +175,7 @@ impl Claim {
             cause,
             at,
             unreached: None,
+            waits_for: None,
             culprit,
             time: Time {
                 waits: row.waits.to_vec(),

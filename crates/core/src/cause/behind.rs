@@ -53,6 +53,8 @@ pub(super) enum DelayReason {
     Repeats,
     /// The callee takes the time.
     IsSlow,
+    /// The way to the callee takes the time: its length, or what is sent over it.
+    IsFar,
 }
 
 /// A reason with the requests that it delays.
@@ -157,7 +159,13 @@ impl Behind {
             let reason = DelayReason::Repeats;
             return Some(CallDelay { reason, ..delay });
         }
-        (is_own || delay.is_lookup).then(|| CallDelay {
+        let is_slow = is_own || delay.is_lookup;
+        Some(CallDelay {
+            reason: if is_slow {
+                DelayReason::IsSlow
+            } else {
+                DelayReason::IsFar
+            },
             each: quantile(&sorted(longest.iter().map(|(_, part)| *part)), 0.5),
             ..delay
         })
@@ -225,7 +233,7 @@ impl DelayReason {
         match self {
             Self::IsSilent => matches!(call.kind, CallKind::SilentPeer | CallKind::SilentResolver),
             Self::Connects => call.kind == CallKind::Connecting,
-            Self::Repeats | Self::IsSlow => {
+            Self::Repeats | Self::IsSlow | Self::IsFar => {
                 matches!(call.kind, CallKind::Request | CallKind::Lookup)
             }
         }
@@ -241,6 +249,7 @@ impl CallDelay {
     /// Returns the claim on `id` with its cost and what shows it.
     pub(super) fn claim(&self, id: Id, case: &Case<'_>, text: String) -> Claim {
         let mut claim = evidence::claim(id, Owner::Server, case, &self.tally);
+        claim.waits_for = Some(self.behind);
         claim.exemplars = case.ledger.latency.slowest.exemplars();
         claim.evidence.push(
             Statement::shows(EvidenceKind::Wire, text)

@@ -48,7 +48,7 @@ pub(super) enum CallKind {
     SilentResolver,
     /// The answer of a resolver.
     Lookup,
-    /// A new connection for a request, TLS included.
+    /// A new connection for a request, TLS and login included.
     Connecting,
     /// The response to a request.
     Request,
@@ -68,7 +68,11 @@ impl Call {
         let rtt = travel.and(rtt).unwrap_or_default();
         Self {
             begin: back.begin,
-            kind: CallKind::Request,
+            kind: if back.is_login {
+                CallKind::Connecting
+            } else {
+                CallKind::Request
+            },
             answered: Some(back.answered),
             end: back.end,
             caller: back.client,
@@ -312,6 +316,19 @@ mod tests {
         let (call, count) = calls.unanswered_of(front).expect("three of its own");
         assert_eq!((call.to.addr, count), (host(54), 2));
         assert!(calls.unanswered_of(Endpoint::new(host(3), 80)).is_none());
+    }
+
+    #[test]
+    fn a_login_belongs_to_connecting() {
+        let kind = |is_login| {
+            let moment = Moment {
+                is_login,
+                ..Moment::between(40_000, at(0), at(5))
+            };
+            Call::of_request(&moment, None, Endpoint::new(host(9), 5432), None).kind
+        };
+        assert_eq!(kind(true), CallKind::Connecting);
+        assert_eq!(kind(false), CallKind::Request);
     }
 
     #[test]

@@ -51,6 +51,26 @@ const AMONG_OTHERS: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if the way to the upstream takes the time.
+const ON_THE_WAY: Wording = Wording {
+    summary: "The server waits for {behind}, which it calls for these requests: {took} (median), {share} \
+        of all request time. {behind} itself takes {own} of a call; the rest is the way there, with \
+        what is sent over it.",
+    fix: &[
+        (
+            "path",
+            "find out what takes the time between the server and {behind}: distance, bandwidth or losses \
+             (a finding at {behind} tells which)",
+        ),
+        (
+            "server",
+            "call it less often (a cache), in parallel instead of one call after the other, or run it \
+             nearer",
+        ),
+    ],
+    ..WORDING
+};
+
 /// The wording if the upstream may be far away as well.
 const LATE_OR_FAR: Wording = Wording {
     summary: "The server waits for {behind}, which it calls for each request: {took} (median), {share} \
@@ -129,7 +149,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = match claimed(case, &[UpstreamRole::Thinks]) {
             Some((upstream, _, tally)) => Some(claim(case, upstream, tally)),
-            None => behind::claimed(case, &[DelayReason::IsSlow])
+            None => behind::claimed(case, &[DelayReason::IsSlow, DelayReason::IsFar])
                 .map(|delay| slow(case, delay))
                 .or_else(|| watched(case))
                 .or_else(|| configured(case)),
@@ -261,17 +281,20 @@ fn slow(case: &Case<'_>, delay: &CallDelay) -> Claim {
         human(delay.each),
     );
     let mut claim = delay.claim(Id::DownstreamWait, case, text);
-    claim.candidates.extend(delay.may_be_far.then(far));
-    let wording = if delay.may_be_far {
-        &LATE_OR_FAR
-    } else {
-        &AMONG_OTHERS
+    claim
+        .candidates
+        .extend((delay.reason == DelayReason::IsSlow && delay.may_be_far).then(far));
+    let wording = match delay.reason {
+        DelayReason::IsFar => &ON_THE_WAY,
+        _ if delay.may_be_far => &LATE_OR_FAR,
+        _ => &AMONG_OTHERS,
     };
     wording.tell(
         &mut claim,
         &[
             ("behind", &delay.behind),
             ("took", &median(&delay.tally.saved)),
+            ("own", &human(delay.own)),
         ],
     );
     claim
@@ -281,6 +304,7 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut claim = evidence::claim(Id::DownstreamWait, Owner::Server, case, tally);
     claim.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
+    claim.waits_for = Some(behind);
     let text = format!(
         "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
          waited",

@@ -115,7 +115,7 @@ fn watched(case: &Case<'_>) -> Option<Claim> {
 
 fn connecting(case: &Case<'_>, delay: &CallDelay) -> Claim {
     let text = format!(
-        "{} of the server contain the setup of a new connection to {}, TLS included: {} (median)",
+        "{} of the server contain the setup of a new connection to {}, TLS and login included: {} (median)",
         counted(delay.tally.affected, "wait", "waits"),
         delay.behind,
         human(delay.each),

@@ -17,6 +17,10 @@ const GROUND_SHARE: f64 = 0.1;
 /// losses' cost.
 const FULL_SHARE: f64 = 0.5;
 
+/// Minimum cost of a claim on a service that waits for another one, as a share of the other one's own
+/// cost. Calls side by side cost more than the wait for them.
+const CALLER_SHARE: f64 = 0.2;
+
 /// A place is ranked before a cause that says only where, if it has this many times the cause's time.
 const MUCH_MORE: f64 = 1.5;
 
@@ -68,6 +72,28 @@ pub(super) fn rank(
     put_particular_first(claims);
     put_ground_first(claims, fails);
     put_full_links_first(claims);
+    put_callers_first(claims);
+}
+
+/// Moves each claim on a service that waits for another one before the claim that says only that the
+/// other one takes the time, unless it costs less than the share [`CALLER_SHARE`] of that: the first
+/// one is what the clients asked, and it names the other one.
+fn put_callers_first(claims: &mut Vec<Claim>) {
+    for at in 0..claims.len() {
+        let Some((caller, callee)) = claims.get(at).and_then(|f| Some((f, f.waits_for?))) else {
+            continue;
+        };
+        let is_place = |f: &Claim| {
+            let least = f.time.cost.likely as f64 * CALLER_SHARE;
+            f.at == callee
+                && f.cause.cause().says_only_where
+                && caller.time.cost.likely as f64 >= least
+        };
+        if let Some(to) = claims.iter().take(at).position(is_place) {
+            let caller = claims.remove(at);
+            claims.insert(to, caller);
+        }
+    }
 }
 
 /// Returns true if no request succeeds while the claim's cause lasts.
@@ -211,6 +237,21 @@ mod tests {
         };
         assert_eq!(order(10), Some(1));
         assert_eq!(order(9), Some(3), "the losses cost more than twice as much");
+    }
+
+    #[test]
+    fn who_waits_comes_before_where_the_time_is_that_it_waits_for() {
+        let order = |waits: u64, behind: u16, place: Id| {
+            let mut caller = claim(Id::DownstreamWait, ONE, waits);
+            caller.waits_for = Some(claim(place, behind, 0).at);
+            let mut claims = vec![claim(place, OTHER, 100), caller];
+            put_callers_first(&mut claims);
+            causes(&claims)[0]
+        };
+        assert_eq!(order(20, OTHER, Id::ServerThink), Id::DownstreamWait);
+        assert_eq!(order(19, OTHER, Id::ServerThink), Id::ServerThink, "little");
+        assert_eq!(order(50, 81, Id::ServerThink), Id::ServerThink, "another");
+        assert_eq!(order(50, OTHER, Id::PacketLoss), Id::PacketLoss, "a cause");
     }
 
     #[test]

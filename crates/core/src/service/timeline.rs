@@ -49,6 +49,8 @@ pub(crate) struct Moment {
     pub(crate) setup: Option<Duration>,
     pub(crate) fingerprints: Fingerprints,
     pub(crate) path: Path,
+    /// True if the exchange belongs to the setup of its connection: a login.
+    pub(crate) is_login: bool,
     /// True if no part of the exchange was lost, missed by the capture or queued after another: its
     /// times are those of the server and the path alone.
     pub(crate) is_clear: bool,
@@ -159,6 +161,7 @@ impl Moment {
                 is_told: exchange.path.is_told,
                 is_acked_first: exchange.path.is_acked_first,
             },
+            is_login: exchange.request.as_deref().is_some_and(is_login),
             is_clear,
         }
     }
@@ -172,6 +175,14 @@ impl Moment {
     pub(crate) fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
+}
+
+/// Returns true if a request with this name precedes the work on a connection: logins of PostgreSQL,
+/// MySQL, IMAP and Redis.
+fn is_login(request: &str) -> bool {
+    const LOGINS: [&str; 5] = ["SSLREQUEST", "STARTUP", "LOGIN", "AUTH", "HELLO"];
+    let name = request.split(' ').next().unwrap_or_default();
+    LOGINS.iter().any(|login| name.eq_ignore_ascii_case(login))
 }
 
 /// Returns the fingerprint of the server name in the exchange, or in the handshake before it. Under
@@ -427,6 +438,7 @@ mod tests {
                 setup: None,
                 fingerprints: Fingerprints::default(),
                 path: Path::default(),
+                is_login: false,
                 is_clear: true,
             }
         }
