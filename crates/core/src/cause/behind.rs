@@ -80,12 +80,19 @@ impl Behind {
         if !rhythm.moments.iter().any(|m| m.think() >= ORDINARY_WORK) {
             return None;
         }
-        let calls = calls.of_host(front);
-        let found = rhythm.views().map(|view| Self {
-            ties: tie::ties(&view.moments, &calls),
-            moments: view.moments.into_owned(),
-            weight: view.weight,
-            claimed: OnceCell::new(),
+        let own = calls.of_host(front);
+        let kept_until = calls.kept_until(&own);
+        let found = rhythm.views().map(|view| {
+            // Of later requests, the calls are not known.
+            let mut moments = view.moments.into_owned();
+            let all = moments.len() as f64;
+            moments.retain(|moment| kept_until.is_none_or(|until| moment.answered <= until));
+            Self {
+                ties: tie::ties(&moments, &own),
+                weight: view.weight * all / (moments.len() as f64).max(1.0),
+                moments,
+                claimed: OnceCell::new(),
+            }
         });
         let most = found.max_by_key(|found| found.ties.len());
         most.filter(|found| !found.ties.is_empty())

@@ -158,6 +158,8 @@ pub(crate) struct CallTraces {
     pub(crate) local: BTreeSet<(PointId, IpAddr)>,
     /// The round trips to servers that their kernels showed.
     pub(crate) rtts: BTreeMap<Endpoint, Duration>,
+    /// The times until which the requests to servers were kept, if not all were.
+    pub(crate) kept_until: BTreeMap<Endpoint, Timestamp>,
 }
 
 impl CallTraces {
@@ -174,11 +176,16 @@ impl CallTraces {
             let trips = &service.ledger.trips;
             Some((at, trips.handshake.or(trips.fin)?))
         };
+        let kept_until = |(&at, service): (&Endpoint, &Service)| {
+            let until = service.timeline.kept_until()?;
+            Some((at, until))
+        };
         Self {
             late: late.collect(),
             waits: waits.to_vec(),
             local: local.clone(),
             rtts: services.iter().filter_map(rtt).collect(),
+            kept_until: services.iter().filter_map(kept_until).collect(),
         }
     }
 }
@@ -189,6 +196,8 @@ pub(crate) struct HostCalls {
     list: Least<Call, MAX_CALLS>,
     /// The addresses of the capturing hosts, by observation point.
     local: BTreeSet<(PointId, IpAddr)>,
+    /// The times until which the requests to servers were kept, if not all were.
+    kept_until: BTreeMap<Endpoint, Timestamp>,
 }
 
 impl HostCalls {
@@ -241,6 +250,7 @@ impl HostCalls {
             self.list.add(Call::of_lookup(wait));
         }
         self.local.extend(&traces.local);
+        self.kept_until.extend(&traces.kept_until);
     }
 
     /// Returns whom the host of `front` called most often without an answer, and how often.
@@ -254,6 +264,13 @@ impl HostCalls {
         most.map(|(count, call)| (call, count))
     }
 
+    /// Returns the time until which all of these calls were kept; `None` if that is the end.
+    pub(super) fn kept_until(&self, calls: &[Call]) -> Option<Timestamp> {
+        let called: BTreeSet<Endpoint> = calls.iter().map(|call| call.to).collect();
+        let until = called.iter().filter_map(|to| self.kept_until.get(to));
+        until.min().copied()
+    }
+
     /// Returns the calls that the host of `front` made, in the order in which they began.
     pub(super) fn of_host(&self, front: Endpoint) -> Vec<Call> {
         let is_own = |call: &Call| {
@@ -262,7 +279,10 @@ impl HostCalls {
             let is_local = |point, addr| self.local.contains(&(point, addr));
             match call.point {
                 None => true,
-                Some(point) => is_same || is_local(point, addr) && is_local(point, front.addr),
+                Some(point) => {
+                    let is_here = front.addr.is_loopback() || is_local(point, front.addr);
+                    is_same || is_here && is_local(point, addr)
+                }
             }
         };
         let own = self.list.sorted().into_iter();

@@ -11,6 +11,7 @@ use super::calls::CallTraces;
 use super::service::Service;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
 use crate::preconnect::ResolverWait;
 use crate::service::LateAttempt;
 use crate::service::far_names::FarNames;
@@ -58,6 +59,7 @@ fn translated(traces: &CallTraces, near: &FarNames) -> CallTraces {
     let attempts = traces.late.iter();
     let own = attempts.filter(|(to, late)| !near.has(late.client, *to));
     let end = |(to, rtt): (&Endpoint, &Duration)| (near.end(*to), *rtt);
+    let until = |(to, at): (&Endpoint, &Timestamp)| (near.end(*to), near.at(*at));
     let local = |(point, addr): &(PointId, IpAddr)| (*point, near.host(*addr));
     CallTraces {
         late: own
@@ -70,6 +72,7 @@ fn translated(traces: &CallTraces, near: &FarNames) -> CallTraces {
             .collect(),
         local: traces.local.iter().map(local).collect(),
         rtts: traces.rtts.iter().map(end).collect(),
+        kept_until: traces.kept_until.iter().map(until).collect(),
     }
 }
 

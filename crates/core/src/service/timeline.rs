@@ -290,6 +290,13 @@ impl Timeline {
         (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }
 
+    /// Returns the time until which exchanges were kept; `None` if all are kept.
+    pub(crate) fn kept_until(&self) -> Option<Timestamp> {
+        let mut begins: Vec<Timestamp> = self.moments.iter().map(|one| one.begin).collect();
+        let is_cut = self.count > MAX_MOMENTS as u64 && begins.len() >= MAX_MOMENTS;
+        is_cut.then(|| *begins.select_nth_unstable(MAX_MOMENTS - 1).1)
+    }
+
     /// Returns the number of exchanges that each of the `kept` represents.
     pub(crate) fn weight(&self, kept: usize) -> f64 {
         match kept {

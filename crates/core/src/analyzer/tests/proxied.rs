@@ -39,7 +39,15 @@ fn connection_to(
     to: Endpoint,
     asked: impl IntoIterator<Item = (i64, i64)>,
 ) -> Vec<(Segment, &'static [u8])> {
-    let ends = [Endpoint::new(from.into(), 40_000), to];
+    connection_of(Endpoint::new(from.into(), 40_000), to, asked)
+}
+
+fn connection_of(
+    from: Endpoint,
+    to: Endpoint,
+    asked: impl IntoIterator<Item = (i64, i64)>,
+) -> Vec<(Segment, &'static [u8])> {
+    let ends = [from, to];
     let mut next = [0_u32; 2];
     let mut made = Vec::new();
     let mut add = |micros: i64, by_client: bool, flags, payload: &'static [u8]| {
@@ -385,4 +393,42 @@ fn what_the_server_s_own_capture_shows_of_calls_explains_the_clients_waits() {
     assert!(found.share > 0.9, "{}", found.share);
     let services: Vec<_> = report.account.iter().map(|one| &one.service).collect();
     assert_eq!(services, ["10.1.0.2:80"]);
+}
+
+/// Eight clients side by side, whose requests make six short calls and wait for something else between
+/// them. What others call meanwhile fills some of these waits.
+#[test]
+fn calls_for_other_requests_do_not_fill_a_wait() {
+    let behind = Endpoint::new(UPSTREAM.into(), 5432);
+    let findings = |idle: i64| {
+        let one = |lane: i64| {
+            let port = 40_000 + lane as u16;
+            let begin = move |n: i64| n * 60_000 + lane * 7_300 + drawn(n, lane as u64, 9_000);
+            let took = 6 * 1_300 + idle;
+            let front = (1..=30).map(move |n| (begin(n), begin(n) + took + 200));
+            let call = move |n: i64, k: i64| {
+                let at = begin(n) + 100 + k * 1_300 + if k < 3 { 0 } else { idle };
+                (at, at + 1_250)
+            };
+            let calls = (1..=30).flat_map(move |n| (0..6).map(move |k| call(n, k)));
+            let (client, server) = (Endpoint::new(CLIENT.into(), port), PROXY.into());
+            [
+                connection_of(client, Endpoint::new(server, 80), front),
+                connection_of(Endpoint::new(server, port), behind, calls),
+            ]
+        };
+        let report = report(
+            Analyzer::new(Options::default()),
+            (0..8).flat_map(one).collect(),
+        );
+        let causes = report.findings.into_iter().map(|finding| finding.cause);
+        causes.collect::<Vec<_>>()
+    };
+    let of_calls = [Id::UpstreamCalls, Id::DownstreamWait];
+    let busy = findings(30_000);
+    assert!(
+        !busy.iter().any(|cause| of_calls.contains(cause)),
+        "{busy:?}"
+    );
+    assert_eq!(findings(0)[0], Id::UpstreamCalls);
 }

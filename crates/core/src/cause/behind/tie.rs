@@ -18,6 +18,8 @@ use crate::service::timeline::Moment;
 const MAINLY: f64 = 0.5;
 /// Maximum share of a wait before the first call, and after the last one.
 const APART: f64 = 0.4;
+/// Minimum part of what any calls fill that those on one connection must fill to be preferred.
+const NEARLY: f64 = 0.8;
 /// Maximum share of a wait before its first call and after its last one, if calls fit a single wait by
 /// more than chance.
 const CLOSELY: f64 = 0.02;
@@ -41,12 +43,19 @@ pub(super) struct Tie {
     pub(super) parts: Vec<(Call, Duration)>,
     /// The time before the first call and after the last one.
     apart: Duration,
+    /// True if all calls went over one connection, while other requests had calls as well.
+    is_of_one: bool,
 }
 
 impl Tie {
     /// Returns true if calls fill nearly all of the wait.
     pub(super) fn is_close(&self) -> bool {
         self.apart.as_secs_f64() <= self.front.think().as_secs_f64() * CLOSELY
+    }
+
+    /// Returns the part of the wait that the calls fill.
+    fn filled(&self) -> Duration {
+        self.parts.iter().map(|(_, part)| *part).sum()
     }
 
     /// Returns the part of the wait that the calls that `is_meant` fill.
@@ -143,9 +152,19 @@ fn best(wait: &ServerWait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)
         let own = within.iter().filter(|(_, call)| call.caller == caller);
         of(own.copied().collect())
     };
-    let found = callers.into_iter().filter_map(of_caller);
-    let found = found.chain(of(chain(&wait.front, within)));
-    found.min_by_key(|(_, tie): &(Vec<usize>, Tie)| tie.apart)
+    let apart = |(_, tie): &(Vec<usize>, Tie)| tie.apart;
+    let own = callers.into_iter().filter_map(of_caller).min_by_key(apart);
+    let any = of(chain(&wait.front, within));
+    let filled = any.as_ref().map(|(_, tie)| tie.filled());
+    let filled = filled.unwrap_or_default().as_secs_f64();
+    // Calls for other requests fill nearly any wait, so those on one connection say more.
+    match own {
+        Some((used, tie)) if tie.filled().as_secs_f64() >= filled * NEARLY => {
+            let is_of_one = true;
+            Some((used, Tie { is_of_one, ..tie }))
+        }
+        own => own.into_iter().chain(any).min_by_key(apart),
+    }
 }
 
 /// Returns calls that follow one another, over any connections: each is the first to begin after the
@@ -187,28 +206,70 @@ fn tie(front: &Moment, calls: Vec<Call>) -> Option<Tie> {
         wait: 0,
         parts,
         apart: before + after,
+        is_of_one: false,
     })
 }
 
-/// Returns true if calls fit the requests more closely than they fit the same requests at other times.
+/// Returns true if calls fit the requests more closely than they fit the same requests at other times,
+/// and more often as closely as half of these.
 fn is_more_than_chance(waits: &[ServerWait], found: &[Tie], calls: &[Call]) -> bool {
     let mut thinks: Vec<Duration> = found.iter().map(|tie| tie.front.think()).collect();
     thinks.sort_unstable();
     let median = nanos(thinks.get(thinks.len() / 2).copied().unwrap_or_default());
-    let parts = || MOVED.iter().flat_map(|part| [*part, -*part]);
-    let apart = |ties: &[Tie]| -> BTreeMap<usize, Duration> {
-        ties.iter().map(|tie| (tie.wait, tie.apart)).collect()
-    };
-    let real = apart(found);
-    let as_close = parts().map(|part| {
+    let moves = || MOVED.iter().flat_map(|part| [*part, -*part]);
+    let by_chance = moves().flat_map(|part| {
         let moved = moved(waits, (median as f64 * part) as i64);
-        let by_chance = apart(&fitting(&moved, calls));
-        let is_as_close =
-            |(wait, apart): (&usize, &Duration)| real.get(wait).is_some_and(|real| apart <= real);
-        by_chance.iter().filter(|each| is_as_close(*each)).count()
+        fitting(&moved, calls)
     });
-    let as_close: usize = as_close.sum();
-    as_close as f64 <= (real.len() * parts().count()) as f64 * BY_CHANCE
+    let (own, close) = (OwnFit::of(found), CloseHalf::of(found));
+    let (mut as_close, mut among_close) = (0, 0);
+    for tie in by_chance {
+        as_close += usize::from(own.is_as_close(&tie));
+        among_close += usize::from(close.contains(&tie));
+    }
+    let few = |count: usize, of: usize| count as f64 <= (of * moves().count()) as f64 * BY_CHANCE;
+    few(as_close, found.len()) && few(among_close, found.len().div_ceil(2))
+}
+
+/// How calls fit each wait.
+struct OwnFit<'a>(BTreeMap<usize, &'a Tie>);
+
+impl<'a> OwnFit<'a> {
+    fn of(found: &'a [Tie]) -> Self {
+        Self(found.iter().map(|tie| (tie.wait, tie)).collect())
+    }
+
+    /// Returns true if calls fit as closely as the real ones fit the same wait. Calls over any
+    /// connections are no match for calls over one.
+    fn is_as_close(&self, tie: &Tie) -> bool {
+        let real = self.0.get(&tie.wait);
+        real.is_some_and(|real| tie.apart <= real.apart && tie.is_of_one >= real.is_of_one)
+    }
+}
+
+/// How calls fit the half of the waits that they fit best.
+struct CloseHalf {
+    apart: Duration,
+    is_of_one: bool,
+}
+
+impl CloseHalf {
+    fn of(found: &[Tie]) -> Self {
+        let mut aparts: Vec<Duration> = found.iter().map(|tie| tie.apart).collect();
+        aparts.sort_unstable();
+        let of_one = found.iter().filter(|tie| tie.is_of_one).count();
+        Self {
+            apart: aparts
+                .get(aparts.len().div_ceil(2).saturating_sub(1))
+                .copied()
+                .unwrap_or_default(),
+            is_of_one: of_one * 2 > found.len(),
+        }
+    }
+
+    fn contains(&self, tie: &Tie) -> bool {
+        tie.apart <= self.apart && tie.is_of_one >= self.is_of_one
+    }
 }
 
 /// Returns the waits as if they had been `by` nanoseconds later.
