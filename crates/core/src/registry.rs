@@ -532,7 +532,7 @@ macro_rules! causes {
                 waits: [RequestPause, ServerThink],
             }
             UpstreamConnectionChurn: "upstream-connection-churn" by upstream_connection_churn {
-                title: "A proxy opens a new connection to its upstream for each request",
+                title: "The server opens a new connection to another one for each request",
                 layer: Server,
                 waits: [ServerThink],
             }

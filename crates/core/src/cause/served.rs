@@ -296,8 +296,11 @@ impl Passed<'_> {
                      {} of processor time per request: it waited for something else",
                     human(worked)
                 ),
-                (None, 0) => "from the program's first read to its last write".to_owned(),
-                (None, _) => "with the program's threads at work after they had read".to_owned(),
+                (None, threaded) if threaded >= self.turns.staged => {
+                    "with the program's threads at work after they had read".to_owned()
+                }
+                // If another thread answers, it is not known whether the program worked or slept.
+                (None, _) => "from the program's first read to its last write".to_owned(),
             },
         };
         let text = format!(

@@ -234,7 +234,7 @@ fn meaning(stage: &str) -> &str {
         "unread" => "unread in the socket's queue",
         "wake-up" => "with the program's thread runnable while its processor woke from idle",
         "run-queue" => "with the program's thread runnable but without a processor",
-        "program" => "in the program",
+        "program" => "between the program's read and its write",
         "waiting" => "with the program's thread asleep",
         "held" => "held by Nagle's algorithm",
         "sending" => "written but not sent",

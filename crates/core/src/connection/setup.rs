@@ -442,7 +442,7 @@ impl Setup {
         })
     }
 
-    /// Returns the setup time, including the TLS handshake after it, if a request at `begin` has to
+    /// Returns the setup time, including the TLS handshake or the server's greeting after it, if a request at `begin` has to
     /// be charged with it; does so only once. Lost SYNs and SYN/ACKs are excluded, because they are
     /// a cause of their own.
     pub(crate) fn charge(
@@ -459,9 +459,14 @@ impl Setup {
         let asked = self.syns.last() + self.answer_repeated_for();
         let trip = connected.map_or(Duration::ZERO, |end| end.since(asked));
         let Some(handshake) = handshake else {
-            return connected
-                .filter(|&end| is_prompt(end, begin, trip))
-                .map(|_| trip);
+            // A client that waits for a greeting sends its first request after it. If the server takes
+            // long for it, that is a cause of its own.
+            let spoke = self.aftermath.spoke.map(|(spoke, _)| spoke);
+            let spoke = spoke.filter(|_| self.aftermath.greeting.is_some());
+            let greeted = |end: Timestamp| spoke.filter(|at| at.since(end) <= trip + PROMPT);
+            let ready = connected.map(|end| greeted(end).unwrap_or(end));
+            let ready = ready.filter(|&at| is_prompt(at, begin, trip));
+            return ready.zip(connected).map(|(at, end)| trip + at.since(end));
         };
         connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
         let from = connected.map_or(handshake.begin, |_| asked);
