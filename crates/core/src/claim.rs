@@ -28,10 +28,8 @@ pub(crate) struct Claim {
     pub(crate) cause: Id,
     /// The service. The port is 0 if the claim is about the host.
     pub(crate) at: Endpoint,
-    /// The address that the service could not reach. Claims on its silence become part of this one.
-    pub(crate) unreached: Option<Endpoint>,
-    /// The service whose answers this one waits for.
-    pub(crate) waits_for: Option<Endpoint>,
+    /// Whom the service waits for.
+    pub(crate) callee: Option<Callee>,
     /// The party that has to change something.
     pub(crate) culprit: Owner,
     pub(crate) time: Time,
@@ -47,6 +45,14 @@ pub(crate) struct Claim {
     pub(crate) text: ClaimText,
     /// The place of the claim's time, as far as it was booked.
     pub(crate) location: Option<Location>,
+}
+
+/// Another service whose answers a service waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Callee {
+    pub(crate) at: Endpoint,
+    /// True if it could not be reached. Claims on its silence become part of the one that waits.
+    pub(crate) is_silent: bool,
 }
 
 /// The time that a claim is about.
@@ -174,8 +180,7 @@ impl Claim {
         Self {
             cause,
             at,
-            unreached: None,
-            waits_for: None,
+            callee: None,
             culprit,
             time: Time {
                 waits: row.waits.to_vec(),

@@ -14,7 +14,7 @@ use super::calls::{Call, CallKind, HostCalls};
 use super::evidence::{self, ORDINARY_WORK};
 use super::rhythm::{Rhythm, quantile, sorted};
 use super::{Case, Id};
-use crate::claim::{Basis, Claim, Statement};
+use crate::claim::{Basis, Callee, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::report::EvidenceKind;
@@ -256,7 +256,10 @@ impl CallDelay {
     /// Returns the claim on `id` with its cost and what shows it.
     pub(super) fn claim(&self, id: Id, case: &Case<'_>, text: String) -> Claim {
         let mut claim = evidence::claim(id, Owner::Server, case, &self.tally);
-        claim.waits_for = Some(self.behind);
+        claim.callee = Some(Callee {
+            at: self.behind,
+            is_silent: self.reason == DelayReason::IsSilent,
+        });
         claim.exemplars = case.ledger.latency.slowest.exemplars();
         claim.evidence.push(
             Statement::shows(EvidenceKind::Wire, text)

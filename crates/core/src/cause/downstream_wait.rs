@@ -12,7 +12,7 @@ use super::upstream_calls::are_many;
 use super::upstream_connection_churn::are_setups;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
-use crate::claim::{Basis, Ceiling, Claim, Statement};
+use crate::claim::{Basis, Callee, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::observed::time::nanos;
@@ -304,7 +304,10 @@ fn claim(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Claim {
     let mut claim = evidence::claim(Id::DownstreamWait, Owner::Server, case, tally);
     claim.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
-    claim.waits_for = Some(behind);
+    claim.callee = Some(Callee {
+        at: behind,
+        is_silent: false,
+    });
     let text = format!(
         "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
          waited",

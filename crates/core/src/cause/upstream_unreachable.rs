@@ -5,7 +5,7 @@ use super::evidence::{human, median};
 use super::served::{self, KernelCalls, KernelPlace};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::Claim;
+use crate::claim::{Callee, Claim};
 use crate::protocol::dns;
 use crate::report::counted;
 use crate::stats::Merge;
@@ -80,7 +80,10 @@ fn watched(case: &Case<'_>) -> Option<Claim> {
     let KernelPlace::Asked(whom) = place else {
         return None;
     };
-    claim.unreached = whom;
+    claim.callee = whom.map(|at| Callee {
+        at,
+        is_silent: true,
+    });
     let is_lookup = whom.is_some_and(|whom| whom.port == dns::PORT);
     let (what, wording) = if is_lookup {
         ("queries to the resolver", &RESOLVER)
@@ -110,7 +113,6 @@ fn claim(case: &Case<'_>, delay: &CallDelay) -> Claim {
         human(delay.each),
     );
     let mut claim = delay.claim(Id::UpstreamUnreachable, case, text);
-    claim.unreached = Some(delay.behind);
     let took = median(&delay.tally.saved);
     wording.tell(&mut claim, &[("behind", &delay.behind), ("took", &took)]);
     claim

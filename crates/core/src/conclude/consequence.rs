@@ -116,6 +116,12 @@ fn drop_abandoned(claims: &mut Vec<Claim>, abandoned: &BTreeSet<Endpoint>) {
     }
 }
 
+/// Returns whom the claim's service could not reach.
+fn silent_callee(claim: &Claim) -> Option<Endpoint> {
+    let callee = claim.callee.filter(|callee| callee.is_silent);
+    callee.map(|callee| callee.at)
+}
+
 /// Merges claims on attempts to connect, and on lookups, into the claim of the service that waits for
 /// them.
 fn take_in_unreached(claims: &mut Vec<Claim>) {
@@ -128,14 +134,14 @@ fn take_in_unreached(claims: &mut Vec<Claim>) {
     };
     let waiting: Vec<(Endpoint, Endpoint)> = claims
         .iter()
-        .filter_map(|claim| Some((claim.at, claim.unreached?)))
+        .filter_map(|claim| Some((claim.at, silent_callee(claim)?)))
         .collect();
     for (at, unreached) in waiting {
         let is_met = |claim: &Claim| is_silence(claim) && claim.at == unreached;
         let met: Vec<Claim> = claims.extract_if(.., |claim| is_met(claim)).collect();
         let waits = claims
             .iter_mut()
-            .find(|claim| claim.at == at && claim.unreached == Some(unreached));
+            .find(|claim| claim.at == at && silent_callee(claim) == Some(unreached));
         if let Some(claim) = waits {
             met.into_iter().for_each(|silent| claim.inherit(silent));
         }

@@ -80,7 +80,7 @@ pub(super) fn rank(
 /// one is what the clients asked, and it names the other one.
 fn put_callers_first(claims: &mut Vec<Claim>) {
     for at in 0..claims.len() {
-        let Some((caller, callee)) = claims.get(at).and_then(|f| Some((f, f.waits_for?))) else {
+        let Some((caller, callee)) = claims.get(at).and_then(|f| Some((f, f.callee?.at))) else {
             continue;
         };
         let is_place = |f: &Claim| {
@@ -204,6 +204,7 @@ pub(super) fn rank_of_place(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Callee;
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
 
@@ -243,7 +244,10 @@ mod tests {
     fn who_waits_comes_before_where_the_time_is_that_it_waits_for() {
         let order = |waits: u64, behind: u16, place: Id| {
             let mut caller = claim(Id::DownstreamWait, ONE, waits);
-            caller.waits_for = Some(claim(place, behind, 0).at);
+            caller.callee = Some(Callee {
+                at: claim(place, behind, 0).at,
+                is_silent: false,
+            });
             let mut claims = vec![claim(place, OTHER, 100), caller];
             put_callers_first(&mut claims);
             causes(&claims)[0]
