@@ -74,8 +74,9 @@ long), and with --slow every slow request.
 This needs a kernel 5.11 or later with type information (BTF), CAP_BPF and
 CAP_PERFMON. Nothing is changed, and the BPF programs disappear when the
 command ends in any way. Only the first 64 bytes of a request and the first 16
-of a response leave the kernel, and the segments of HTTP/2 in clear text, in
-which frames begin anywhere; or none with --no-payload.
+of a response leave the kernel, the segments of HTTP/2 in clear text, in which
+frames begin anywhere, and those of TLS handshakes, with the first response; or
+none with --no-payload.
 
 On a terminal, a live page shows the rate, how long requests take and in which
 stage, the slowest requests so far, and the findings as the evidence grows.

@@ -83,4 +83,5 @@ mod command {
     mod watch_host;
     mod watch_http2;
     mod watch_page;
+    mod watch_tls;
 }

@@ -23,6 +23,7 @@
 #include "watch/connections.h"
 #include "watch/threads.h"
 #include "watch/frames.h"
+#include "watch/tls.h"
 #include "watch/turns.h"
 #include "watch/segments.h"
 #include "watch/drops.h"

@@ -68,6 +68,8 @@ struct watch_tally {
 	/* Segments with requests of HTTP/2 connections: all, and those in the sample. */
 	__u64 frames;
 	__u64 sampled_frames;
+	/* Handshakes of TLS that were followed by a request. */
+	__u64 tls_handshakes;
 };
 
 enum record_kind {

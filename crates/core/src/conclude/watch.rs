@@ -173,6 +173,19 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         );
         say("watch-streams-sampled", text);
     }
+    if tally.unread_tls_handshakes > 0 {
+        let text = format!(
+            "Without payload, packets do not tell the flights of TLS handshakes from requests. \
+             {} among the requests that were examined in detail, so their number is too high and \
+             most of them are quicker than a request; what the kernel counted contains none.",
+            counted(
+                tally.unread_tls_handshakes,
+                "handshake is",
+                "handshakes are"
+            ),
+        );
+        say("watch-tls-unread", text);
+    }
     if turns.has_passages && !turns.has_streams {
         let text = "Connections with HTTP/2 were watched, but their requests could not be read in \
                     what the kernel passed on, and are not counted. That takes payload from the \

@@ -247,6 +247,10 @@ pub struct WatchTally {
     /// are not turns, and are in no other figure of the kernel.
     #[serde(default)]
     pub stream_share: Option<f64>,
+    /// Number of TLS handshakes whose segments came without payload, so that they look like requests
+    /// there. The kernel, which read them, counts them as none.
+    #[serde(default)]
+    pub unread_tls_handshakes: u64,
     /// Number of observations lost because a buffer was full.
     pub lost_records: u64,
     /// Number of connections not followed because a table was full.

@@ -17,14 +17,14 @@ use super::server::{OK, Server};
 const OF_A_LOAD: Duration = Duration::from_millis(14);
 
 /// An nginx that speaks TLS on a free port of 127.0.0.1.
-struct Secured {
+pub(super) struct Secured {
     nginx: Nginx,
-    port: u16,
+    pub(super) port: u16,
 }
 
 impl Secured {
     /// Starts nginx with these directives in its `server` block, and with a key of this kind.
-    fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
+    pub(super) fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
             return None;
         }
@@ -69,7 +69,7 @@ impl Secured {
     }
 }
 
-const ELLIPTIC: [&str; 3] = ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+pub(super) const ELLIPTIC: [&str; 3] = ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
 
 fn layer<'a>(report: &'a serde_json::Value, name: &str) -> &'a str {
     let layers = report["layers"].as_array().unwrap();

@@ -26,6 +26,33 @@
 
 const volatile struct watch_config config SEC(".rodata.config") = {};
 
+/* How far the handshake of a connection with TLS has come. */
+enum tls_phase {
+	TLS_NONE,
+	/* The client's hello has come. */
+	TLS_BEGUN,
+	/* Its ChangeCipherSpec has come. */
+	TLS_CIPHERED,
+	/* Its Finished has come. */
+	TLS_FINISHED,
+	/* The first request has come. What the server sends may still belong to the
+	 * handshake: tickets. */
+	TLS_ANSWERING,
+	TLS_OVER,
+};
+
+struct tls_state {
+	/* The sequence number of the client's next record, and then that of its first
+	 * request. */
+	__u32 next_seq;
+	/* A value of enum tls_phase. */
+	__u8 phase;
+	/* Number of encrypted records of the client. */
+	__u8 encrypted;
+	/* Number of messages in which a hello was looked for. */
+	__u8 before;
+};
+
 /* The storage of a watched socket: its current exchange. Times are
  * CLOCK_MONOTONIC in ns; 0: the event did not happen. */
 struct connection {
@@ -87,6 +114,7 @@ struct connection {
 	__u8 is_framed;
 	/* Number of requests that did not begin with a frame. */
 	__u8 unframed;
+	struct tls_state tls;
 	char comm[16];
 };
 
@@ -140,6 +168,7 @@ struct flow {
 	/* As in struct connection. */
 	__u8 is_framed;
 	__u8 unframed;
+	struct tls_state tls;
 };
 
 struct {
@@ -189,6 +218,7 @@ struct kept_segment {
 	__u8 more[MAX_KEPT - MAX_CAPTURED];
 	/* True if the segment was reported when it came; its bytes are not here. */
 	__u8 is_reported;
+	struct tls_state tls;
 };
 
 /* The first segment with a request, for connections that are not known to be
@@ -430,13 +460,19 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 
 /* Reports the segment that was kept for a connection, unless it is more than
  * KEPT_BEFORE older than the connection, or was reported when it came. */
-static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, const struct connection *c)
+static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, struct connection *c)
 {
 	struct kept_segment *found = bpf_map_lookup_elem(&kept, key), *r;
 
 	if (!found || found->record.at + KEPT_BEFORE < c->made_at)
 		return;
 	flow->is_asked = 1;
+	if (found->tls.phase && !flow->tls.phase)
+		flow->tls = found->tls;
+	if (found->tls.phase && !c->tls.phase) {
+		c->tls = found->tls;
+		c->is_fresh = 0;
+	}
 	if (found->is_reported)
 		goto out;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);

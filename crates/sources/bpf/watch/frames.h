@@ -29,15 +29,21 @@
  * the payload in the linear part of the skb are kept. */
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
 
-/* Reads a frame's header at `offset` from the skb's data. */
-static __always_inline bool read_header(struct sk_buff *skb, __u32 offset, __u8 *header)
+/* Reads `size` bytes at `offset` from the skb's data. */
+static __always_inline bool read_bytes(struct sk_buff *skb, __u32 offset, __u8 *to, const __u32 size)
 {
 	struct bpf_dynptr ptr;
 
-	if (offset + FRAME_HEADER <= skb->len - skb->data_len)
-		return !bpf_probe_read_kernel(header, FRAME_HEADER, skb->data + offset);
+	if (offset + size <= skb->len - skb->data_len)
+		return !bpf_probe_read_kernel(to, size, skb->data + offset);
 	return bpf_dynptr_from_skb && !bpf_dynptr_from_skb(skb, 0, &ptr) &&
-	       !bpf_dynptr_read(header, FRAME_HEADER, &ptr, offset, 0);
+	       !bpf_dynptr_read(to, size, &ptr, offset, 0);
+}
+
+/* Reads a frame's header at `offset` from the skb's data. */
+static __always_inline bool read_header(struct sk_buff *skb, __u32 offset, __u8 *header)
+{
+	return read_bytes(skb, offset, header, FRAME_HEADER);
 }
 
 static __always_inline __u32 frame_length(const __u8 *header)

@@ -86,32 +86,38 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
  * be watched: the connection has no socket, or no program has read from its
  * socket. */
 static __always_inline void keep_segment(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
-					 __u32 header_len)
+					 __u32 header_len, __u32 seq)
 {
 	bool is_framed = shows_frames(skb, header_len, len - header_len);
-	__u32 wanted = is_framed && config.request_bytes ? len : header_len + config.request_bytes;
+	__u32 wanted = header_len + config.request_bytes;
 	struct kept_segment *r;
 
 	if (bpf_map_update_elem(&kept, key, &no_segment, BPF_ANY))
 		return;
 	r = bpf_map_lookup_elem(&kept, key);
-	if (r)
-		fill_segment(&r->record, skb, RECORD_SEGMENT_IN, now, 0, len, wanted, MAX_KEPT);
+	if (!r)
+		return;
+	if (of_tls_handshake(&r->tls, skb, header_len, len - header_len, seq, true) || is_framed)
+		wanted = config.request_bytes ? len : header_len;
+	fill_segment(&r->record, skb, RECORD_SEGMENT_IN, now, 0, len, wanted, MAX_KEPT);
 }
 
 /* Notes that data came on a connection that is not known yet, and was reported. Once the
- * connection is known, it counts as asked. */
-static __always_inline void mark_reported(const struct key *key, __u64 now)
+ * connection is known, it counts as asked. Returns how many of the bytes belong to a
+ * handshake. */
+static __always_inline __u32 mark_reported(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
+					   __u32 header_len, __u32 seq)
 {
 	struct kept_segment *mark;
 
 	if (bpf_map_update_elem(&kept, key, &no_segment, BPF_ANY))
-		return;
+		return 0;
 	mark = bpf_map_lookup_elem(&kept, key);
-	if (mark) {
-		mark->record.at = now;
-		mark->is_reported = 1;
-	}
+	if (!mark)
+		return 0;
+	mark->record.at = now;
+	mark->is_reported = 1;
+	return of_tls_handshake(&mark->tls, skb, header_len, len - header_len, seq, true);
 }
 
 /* Returns true if another device showed the same frame within COPY_WITHIN. A
@@ -127,6 +133,17 @@ static __always_inline bool is_copy(struct sighting *last, const struct sk_buff 
 	last->dev = (__u64)skb->dev;
 	last->seq = seq;
 	return is_same;
+}
+
+/* Returns how many bytes of a client's payload, which is as in follow(), belong to a
+ * handshake. */
+static __noinline __u32 belongs_to_tls_handshake(struct flow *flow, struct sk_buff *skb, __u32 offset, __u32 len,
+					     __u32 seq)
+{
+	/* A client asks again when it has its first answer. */
+	if (!flow->is_asked && flow->tls.phase == TLS_ANSWERING)
+		flow->tls.phase = TLS_OVER;
+	return of_tls_handshake(&flow->tls, skb, offset, len, seq, !flow->is_asked);
 }
 
 struct headers {
@@ -166,7 +183,9 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	struct key key = {};
 	struct flow stranger = {};
 	struct flow *flow;
-	__u32 header_len, wanted, len;
+	__u32 header_len, wanted, len, before = 0;
+	bool is_first_request = false;
+	__u8 phase;
 	__u64 now;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
@@ -212,20 +231,25 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (len <= header_len)
 		len = skb->len;
 	wanted = header_len + (tcp.doff >> 4) * 4;
+	if (flow && !flow->is_framed && !flow->is_client && len > wanted) {
+		phase = flow->tls.phase;
+		before = belongs_to_tls_handshake(flow, skb, wanted, len - wanted, bpf_ntohl(tcp.seq));
+		is_first_request = phase < TLS_ANSWERING && flow->tls.phase == TLS_ANSWERING;
+	}
 	/* A segment of a handshake, or one that TCP ignores because the handshake is not
 	 * over for it. */
 	if (!flow && shows_handshakes() && is_watched_namespace(skb->dev->nd_net.net)) {
 		stranger.namespace = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
 		stranger.is_ours = 1;
 		if (len > wanted)
-			mark_reported(&key, now);
+			before = mark_reported(&key, skb, now, len, wanted, bpf_ntohl(tcp.seq));
 		flow = &stranger;
 	}
 	if (!flow || !flow->is_ours) {
 		/* Without configured ports, an unknown connection may belong to any
 		 * program of this host. */
 		if (len > wanted && (flow ? !flow->is_asked : config.port_count))
-			keep_segment(&key, skb, now, len, wanted);
+			keep_segment(&key, skb, now, len, wanted, bpf_ntohl(tcp.seq));
 		if (flow && len > wanted)
 			flow->is_asked = 1;
 		return 0;
@@ -235,8 +259,10 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 			flow->unframed += 1;
 			flow->is_framed = shows_frames(skb, wanted, len - wanted);
 		}
-		if (flow->is_client || !flow->is_asked)
+		if (flow->is_client || !flow->is_asked || is_first_request)
 			wanted += config.request_bytes;
+		if (config.request_bytes)
+			wanted += before;
 		flow->is_asked = 1;
 	}
 	hand_up_segment(skb, RECORD_SEGMENT_IN, flow, now, 0, len, wanted);
@@ -303,6 +329,16 @@ static __always_inline void hand_up_answer(struct sk_buff *skb)
 		       skb->transport_header - skb->network_header + (tcp.doff >> 4) * 4, MAX_CAPTURED);
 }
 
+/* Returns how many bytes are kept of what the server sends during a handshake, of `len`.
+ * A program may read the first request together with the Finished, and then send tickets
+ * before the answer, so both are kept until the client asks again. */
+static __always_inline __u32 kept_of_tls_handshake(const struct tls_state *h, __u32 len)
+{
+	if (!config.response_bytes || h->phase == TLS_NONE || h->phase == TLS_OVER)
+		return 0;
+	return h->phase < TLS_ANSWERING || len < MAX_CAPTURED_FRAMES ? len : MAX_CAPTURED_FRAMES;
+}
+
 /* The device's driver receives a segment, which has passed all queues. Captures
  * see it at the same point. */
 SEC("tp_btf/net_dev_start_xmit")
@@ -314,7 +350,7 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 	struct ends ends = {};
 	struct key key = {};
 	struct flow *flow;
-	__u32 wanted, len, seq;
+	__u32 wanted, len, seq, kept;
 	int offset;
 	__u64 now;
 	unsigned char state;
@@ -353,8 +389,11 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 		hand_up_left(&ends, now, seq, seq + (len - wanted), flow->queued);
 
 	if (len > wanted) {
+		kept = kept_of_tls_handshake(&flow->tls, len);
 		if (flow->is_client || flow->is_asked)
 			wanted += config.response_bytes;
+		if (kept > wanted)
+			wanted = kept;
 		flow->is_asked = 0;
 	}
 	hand_up_segment(skb, RECORD_SEGMENT_OUT, flow, now, offset, len, wanted);

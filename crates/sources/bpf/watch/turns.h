@@ -145,6 +145,8 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 			hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
 	}
 	c->arrived_at = 0;
+	if (c->tls.phase == TLS_ANSWERING)
+		c->tls.phase = TLS_OVER;
 }
 
 /* Returns the arrival time from the segment's timestamp, which the kernel takes
@@ -217,6 +219,8 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 		hand_up_sent(c, at, next);
 	c->sent_seq = next;
 	c->is_unsent = next != tp->write_seq;
+	if (is_unasked(&c->tls, tp->copied_seq))
+		return;
 	/* An answer is sent after its request arrives, so an earlier time comes from an
 	 * older segment. */
 	if (at < c->arrived_at)
@@ -256,6 +260,17 @@ static __always_inline bool brings_data(const struct sk_buff *skb, const struct 
 	return end != cb->seq && (__s32)(end - tp->rcv_nxt) > 0;
 }
 
+/* Returns the length of the segment's TCP header, with which the skb's data begin; 0 if it
+ * cannot be read. */
+static __always_inline __u8 header_length(const struct sk_buff *skb)
+{
+	__u8 doff;
+
+	if (bpf_probe_read_kernel(&doff, sizeof(doff), skb->data + __builtin_offsetof(struct tcp_header, doff)))
+		return 0;
+	return (doff >> 4) * 4;
+}
+
 /* Returns true if the segment, which begins a request, shows that the connection uses
  * HTTP/2. */
 static __always_inline bool is_framed_by(struct connection *c, const struct tcp_sock *tp, struct sk_buff *skb)
@@ -266,11 +281,27 @@ static __always_inline bool is_framed_by(struct connection *c, const struct tcp_
 	if (c->unframed >= MAX_UNFRAMED || cb->seq != tp->rcv_nxt)
 		return false;
 	c->unframed += 1;
-	/* The skb's data begin with the TCP header here. */
-	if (bpf_probe_read_kernel(&doff, sizeof(doff), skb->data + __builtin_offsetof(struct tcp_header, doff)))
+	doff = header_length(skb);
+	return doff && shows_frames(skb, doff, skb->len - doff);
+}
+
+/* Returns true if the segment asks for nothing: it is a part of a handshake, or an alert.
+ * `is_first` is true if it begins a message. */
+static __noinline bool asks_nothing(struct connection *c, struct sk_buff *skb, bool is_first)
+{
+	const struct tcp_skb_cb *cb = (const void *)skb->cb;
+	__u8 doff = header_length(skb), phase = c->tls.phase;
+	__u32 len = skb->len - doff, before;
+
+	if (!doff)
 		return false;
-	doff = (doff >> 4) * 4;
-	return shows_frames(skb, doff, skb->len - doff);
+	before = of_tls_handshake(&c->tls, skb, doff, len, cb->seq, is_first);
+	if (c->is_ours && phase < TLS_ANSWERING && c->tls.phase == TLS_ANSWERING)
+		count(tls_handshakes);
+	/* What was taken for the first request was the hello. */
+	if (phase == TLS_NONE && before && c->tls.phase != TLS_BEGUN)
+		c->arrived_at = 0;
+	return (before && before == len) || (is_first && is_alert(&c->tls, skb, doff, len));
 }
 
 /* A segment for an established connection arrives at TCP, which has not
@@ -280,8 +311,8 @@ SEC("tp_btf/tcp_probe")
 int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
 	struct connection *c;
+	bool has_data, is_first;
 	struct tcp_sock *tp;
-	bool has_data;
 	__u64 now;
 
 	if (!is_watched_port(sk->__sk_common.skc_num))
@@ -307,7 +338,14 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	c->last_in_at = now;
 	if (!has_data)
 		return 0;
-	if (!c->is_framed && (!c->arrived_at || c->sent_last_at)) {
+	is_first = !c->arrived_at || c->sent_last_at;
+	if (!c->is_framed && asks_nothing(c, skb, is_first)) {
+		if (is_first)
+			close_turn(c, sk);
+		c->is_fresh = 0;
+		return 0;
+	}
+	if (!c->is_framed && is_first) {
 		close_turn(c, sk);
 		if (is_framed_by(c, tp, skb))
 			begin_frames(c, sk);
@@ -357,6 +395,9 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 		return 0;
 	}
 	if (c->is_client || c->read_at)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (tp && is_unasked(&c->tls, tp->copied_seq))
 		return 0;
 	if (c->is_fresh)
 		begin_first_turn(c);
@@ -415,7 +456,7 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	settle(c, tp, departed(tp, now));
 	if (c->is_framed) {
 		note_writing(c, tp, ret, now);
-	} else {
+	} else if (!is_unasked(&c->tls, tp->copied_seq)) {
 		if (!c->written_at)
 			note_asked(c, sk);
 		thread_writes(c, !c->written_at);

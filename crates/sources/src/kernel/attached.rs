@@ -68,6 +68,8 @@ pub struct Watch {
     /// The namespaces in the order in which they were first seen. A namespace's index is the number
     /// of its observation point.
     namespaces: Vec<u32>,
+    /// True if the records contain payload.
+    keeps_payload: bool,
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
@@ -151,6 +153,7 @@ impl Watch {
             records: RecordCounts::default(),
             ended: None,
             namespaces: Vec::new(),
+            keeps_payload: options.keeps_payload,
             sampling,
             quotas: Quotas::default(),
             steal: Steal::new(),
@@ -278,12 +281,19 @@ impl Watch {
 
     /// Returns the state so far.
     pub fn standing(&self) -> Standing {
-        let tally = tally(self.programs.borrow_mut().counts());
+        let mut programs = self.programs.borrow_mut();
+        let counts = programs.counts();
+        let tally = tally(counts);
         let all = tally.latency.count().max(1);
         Standing {
             records: self.number,
             tally: WatchTally {
                 sampled_share: (self.records.turns as f64 / all as f64).min(1.0),
+                unread_tls_handshakes: if self.keeps_payload {
+                    0
+                } else {
+                    counts.tls_handshakes
+                },
                 throttling: self.quotas.since(),
                 stolen: self.steal.since(),
                 sees_handshakes: self.is_for_ports_alone && !self.sampling.had_pauses,

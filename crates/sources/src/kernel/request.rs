@@ -129,6 +129,8 @@ pub struct WatchCounts {
     pub lost_records: u64,
     /// Number of segments with requests of HTTP/2 connections, and number of these in the sample.
     pub frames: [u64; 2],
+    /// Number of TLS handshakes that a request followed.
+    pub tls_handshakes: u64,
     /// Run time of the programs in ns, if the kernel counts it.
     pub cost: Option<u64>,
     /// Packets of the watched ports that this host dropped, by the kernel's drop reason.

@@ -7,14 +7,15 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use crate::kernel::request::{LATENCY_SLOTS, WatchCounts};
 
-/// Returns the totals, without those that the programs do not know: the sampled share, throttling,
-/// stolen time and whether handshakes are seen.
+/// Returns the totals, without those that the programs do not know: the sampled share, what payload
+/// would show, throttling, stolen time and whether handshakes are seen.
 pub(super) fn tally(counts: &WatchCounts) -> WatchTally {
     WatchTally {
         latency: latency(counts),
         connections: counts.connections,
         sampled_share: 0.0,
         stream_share: stream_share(counts.frames),
+        unread_tls_handshakes: 0,
         lost_records: counts.lost_records,
         lost_connections: counts.lost_connections,
         cost: counts.cost.map(Duration::from_nanos),

@@ -25,6 +25,7 @@ pub(super) fn of_watch<'a>(
         connections: sum(&tallies, 1),
         lost_connections: sum(&tallies, 2),
         frames: [sum(&tallies, 3), sum(&tallies, 4)],
+        tls_handshakes: sum(&tallies, 5),
         cost: cost(object),
         drops: drops(object, reasons),
     }
