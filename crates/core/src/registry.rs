@@ -35,6 +35,7 @@ macro_rules! ids {
         $(is_free: $is_free:literal,)?
         $(holds_any_data: $holds_any_data:literal,)?
         $(tells_dead_peer: $tells_dead_peer:literal,)?
+        $(is_silence: $is_silence:literal,)?
         $(may_be_work: $may_be_work:literal,)?
         $(says_only_where: $says_only_where:literal,)?
         $(manner: $manner:literal,)?
@@ -79,6 +80,7 @@ macro_rules! ids {
                         $(is_free: $is_free,)?
                         $(holds_any_data: $holds_any_data,)?
                         $(tells_dead_peer: $tells_dead_peer,)?
+                        $(is_silence: $is_silence,)?
                         $(may_be_work: $may_be_work,)?
                         $(says_only_where: $says_only_where,)?
                         $(manner: $manner,)?
@@ -569,6 +571,7 @@ macro_rules! causes {
                     Besides FastRetransmit,
                 ],
                 route: Loss,
+                is_silence: true,
             }
             NameServiceChain: "name-service-chain" by name_service_chain {
                 title: "Another name service is asked before the resolver",
@@ -579,11 +582,13 @@ macro_rules! causes {
                 title: "Lookups wait for queries that were lost",
                 layer: Name,
                 waits: [],
+                is_silence: true,
             }
             DnsParallelQueryLoss: "dns-parallel-query-loss" by dns_parallel_query_loss {
                 title: "Of two queries sent in parallel, the second is lost",
                 layer: Name,
                 waits: [],
+                is_silence: true,
             }
             DnsSearchList: "dns-search-list" by dns_search_list {
                 title: "Lookups try a search list before the name",
@@ -615,16 +620,19 @@ macro_rules! causes {
                 layer: Connection,
                 waits: [],
                 tells_dead_peer: true,
+                is_silence: true,
             }
             SynQueueFull: "syn-queue-full" by syn_queue_full {
                 title: "The queue of half-open connections is full",
                 layer: Connection,
                 waits: [],
+                is_silence: true,
             }
             TrafficFlood: "traffic-flood" by traffic_flood {
                 title: "A flood leaves no room for real connections",
                 layer: Connection,
                 waits: [],
+                is_silence: true,
             }
             TimeWaitClash: "time-wait-clash" by time_wait_clash {
                 title: "New connections clash with old ones in TIME-WAIT",
@@ -646,6 +654,7 @@ macro_rules! causes {
                 title: "The path drops SYNs that carry data",
                 layer: Connection,
                 waits: [],
+                is_silence: true,
             }
             StaleKeepAlive: "stale-keep-alive" by stale_keep_alive {
                 title: "Requests are sent on dead connections",
@@ -665,6 +674,7 @@ macro_rules! causes {
                 waits: [],
                 fails: Connections,
                 tells_dead_peer: true,
+                is_silence: true,
             }
             HostUnreachable: "host-unreachable" by host_unreachable {
                 title: "The network reports that the host cannot be reached",
@@ -672,6 +682,7 @@ macro_rules! causes {
                 waits: [],
                 fails: Connections,
                 tells_dead_peer: true,
+                is_silence: true,
             }
             NoResponse: "no-response" by no_response {
                 title: "The server accepts requests but does not answer",
@@ -748,12 +759,14 @@ macro_rules! causes {
                 layer: Name,
                 waits: [],
                 is_place: true,
+                is_silence: true,
             }
             TimeInSetup: "time-in-setup" {
                 title: "Unexplained time in connection setup",
                 layer: Connection,
                 waits: [],
                 is_place: true,
+                is_silence: true,
             }
             TimeUnknown: "time-unknown" {
                 title: "Time that could not be located",

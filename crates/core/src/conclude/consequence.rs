@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cause::evidence::percent;
 use crate::claim::Claim;
 use crate::observed::flow::Endpoint;
-use crate::registry::{Id, LayerId, SharedTime};
+use crate::registry::{Id, SharedTime};
 
 /// Minimum ratio of a cause's cost to its consequence's cost, if both count the same time.
 const EXPLAINED: f64 = 0.5;
@@ -122,22 +122,15 @@ fn silent_callee(claim: &Claim) -> Option<Endpoint> {
     callee.map(|callee| callee.at)
 }
 
-/// Merges claims on attempts to connect, and on lookups, into the claim of the service that waits for
-/// them.
+/// Merges claims on attempts to connect, and on lookups, that get no answer, into the claim of the
+/// service that waits for them.
 fn take_in_unreached(claims: &mut Vec<Claim>) {
-    let is_silence = |claim: &Claim| {
-        let row = claim.cause.cause();
-        matches!(
-            row.layer,
-            LayerId::Name | LayerId::Connection | LayerId::Firewall
-        )
-    };
     let waiting: Vec<(Endpoint, Endpoint)> = claims
         .iter()
         .filter_map(|claim| Some((claim.at, silent_callee(claim)?)))
         .collect();
     for (at, unreached) in waiting {
-        let is_met = |claim: &Claim| is_silence(claim) && claim.at == unreached;
+        let is_met = |claim: &Claim| claim.cause.cause().is_silence && claim.at == unreached;
         let met: Vec<Claim> = claims.extract_if(.., |claim| is_met(claim)).collect();
         let waits = claims
             .iter_mut()
@@ -151,6 +144,7 @@ fn take_in_unreached(claims: &mut Vec<Claim>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Callee;
     use crate::exchange::wait::Owner;
 
     fn endpoint(addr: &str) -> Endpoint {
@@ -175,6 +169,30 @@ mod tests {
         fold(&mut claims, &[silent].into());
         let left: Vec<_> = claims.iter().map(|claim| claim.at).collect();
         assert_eq!(left, [at, other]);
+    }
+
+    #[test]
+    fn a_service_that_waits_for_silence_takes_in_nothing_else_of_the_silent() {
+        let [at, silent, other] = ["10.77.0.2", "10.77.0.9", "10.77.0.8"].map(endpoint);
+        let mut waiting = claim(Id::UpstreamUnreachable, at, 50, 60);
+        waiting.callee = Some(Callee {
+            at: silent,
+            is_silent: true,
+        });
+        let mut claims = vec![
+            waiting,
+            claim(Id::FirewallDrop, silent, 0, 0),
+            claim(Id::ConnectionNotReused, silent, 5, 10),
+            claim(Id::SynLoss, other, 5, 10),
+        ];
+        fold(&mut claims, &BTreeSet::new());
+        let left: Vec<_> = claims.iter().map(|claim| (claim.cause, claim.at)).collect();
+        let expected = [
+            (Id::UpstreamUnreachable, at),
+            (Id::ConnectionNotReused, silent),
+            (Id::SynLoss, other),
+        ];
+        assert_eq!(left, expected);
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub struct Cause {
     pub(crate) holds_any_data: bool,
     /// True if a finding on the cause describes a peer that no longer acknowledges anything.
     pub(crate) tells_dead_peer: bool,
+    /// True if the cause consists in attempts to connect, or queries, that get no answer at once: a
+    /// service that waits for them waits for this, and other faults at the same address are not
+    /// the reason.
+    pub(crate) is_silence: bool,
     /// True if the time may be necessary work. The latency without such a cause cannot be
     /// predicted.
     pub(crate) may_be_work: bool,
@@ -154,6 +158,7 @@ pub(super) const PLAIN: Cause = Cause {
     is_free: false,
     holds_any_data: false,
     tells_dead_peer: false,
+    is_silence: false,
     may_be_work: false,
     says_only_where: false,
     manner: "",
