@@ -4,6 +4,7 @@ use super::full_links::is_loss_behind;
 use super::{Observations, failures};
 use crate::claim::Claim;
 use crate::registry::{Failing, Id};
+use crate::report::Verdict;
 
 /// Failed connection attempts do not matter if they are fewer than [`FEW_ATTEMPTS`] and fewer than
 /// one per this many requests.
@@ -20,6 +21,9 @@ const FULL_SHARE: f64 = 0.5;
 /// Minimum cost of a claim on a service that waits for another one, as a share of the other one's own
 /// cost. Calls side by side cost more than the wait for them.
 const CALLER_SHARE: f64 = 0.2;
+/// Minimum cost of a claim that says why another service takes the time, as a share of the cost of the
+/// claim on who waits for it.
+const WHY_SHARE: f64 = 0.5;
 
 /// A place is ranked before a cause that says only where, if it has this many times the cause's time.
 const MUCH_MORE: f64 = 1.5;
@@ -75,23 +79,31 @@ pub(super) fn rank(
     put_callers_first(claims);
 }
 
-/// Moves each claim on a service that waits for another one before the claim that says only that the
-/// other one takes the time, unless it costs less than the share [`CALLER_SHARE`] of that: the first
-/// one is what the clients asked, and it names the other one.
+/// Puts each claim on a service that waits for another one, and the other one's own claims, in the
+/// order in which they explain each other. What says only that the other one takes the time comes
+/// after the claim on who waits: that is whom the clients asked. What says why comes before it.
 fn put_callers_first(claims: &mut Vec<Claim>) {
     for at in 0..claims.len() {
         let Some((caller, callee)) = claims.get(at).and_then(|f| Some((f, f.callee?.at))) else {
             continue;
         };
+        let cost = caller.time.cost.likely as f64;
         let is_place = |f: &Claim| {
             let least = f.time.cost.likely as f64 * CALLER_SHARE;
-            f.at == callee
-                && f.cause.cause().says_only_where
-                && caller.time.cost.likely as f64 >= least
+            f.at == callee && f.cause.cause().says_only_where && cost >= least
+        };
+        let is_reason = |f: &Claim| {
+            let row = f.cause.cause();
+            let is_named = !row.says_only_where && !row.may_be_work && f.callee.is_none();
+            let is_sure = f.verdict() >= Verdict::Strong;
+            f.at == callee && is_named && is_sure && f.time.cost.likely as f64 >= cost * WHY_SHARE
         };
         if let Some(to) = claims.iter().take(at).position(is_place) {
             let caller = claims.remove(at);
             claims.insert(to, caller);
+        } else if let Some(behind) = claims.iter().skip(at + 1).position(is_reason) {
+            let reason = claims.remove(at + 1 + behind);
+            claims.insert(at, reason);
         }
     }
 }
@@ -204,9 +216,10 @@ pub(super) fn rank_of_place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Callee;
+    use crate::claim::{Basis, Callee, Statement};
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
+    use crate::report::EvidenceKind;
 
     const ONE: u16 = 80;
     const OTHER: u16 = 443;
@@ -256,6 +269,26 @@ mod tests {
         assert_eq!(order(19, OTHER, Id::ServerThink), Id::ServerThink, "little");
         assert_eq!(order(50, 81, Id::ServerThink), Id::ServerThink, "another");
         assert_eq!(order(50, OTHER, Id::PacketLoss), Id::PacketLoss, "a cause");
+    }
+
+    #[test]
+    fn why_the_callee_is_late_comes_before_who_waits_for_it() {
+        let order = |cost: u64, repeats: u64| {
+            let mut why = claim(Id::NagleDelayedAckRequest, OTHER, cost);
+            why.evidence = vec![Statement::shows(EvidenceKind::Wire, String::new())];
+            why.basis = Basis::new(repeats, false);
+            let mut caller = claim(Id::DownstreamWait, ONE, 100);
+            caller.callee = Some(Callee {
+                at: why.at,
+                is_silent: false,
+            });
+            let mut claims = vec![caller, claim(Id::PacketLoss, OTHER, 60), why];
+            put_callers_first(&mut claims);
+            causes(&claims)[0]
+        };
+        assert_eq!(order(50, 9), Id::NagleDelayedAckRequest);
+        assert_eq!(order(49, 9), Id::DownstreamWait, "little");
+        assert_eq!(order(50, 1), Id::DownstreamWait, "possible");
     }
 
     #[test]

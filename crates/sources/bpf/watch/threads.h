@@ -255,6 +255,8 @@ static __always_inline void thread_is_connected(struct sock *sk, struct tcp_sock
 	asked = note_waited(call, sk, tp->total_retrans);
 	if (asked)
 		asked->connections += 1;
+	/* The other end may speak first. */
+	call->asked_at = bpf_ktime_get_ns();
 }
 
 /* The thread closes a socket before its SYN was answered. */
