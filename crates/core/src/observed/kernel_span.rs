@@ -241,7 +241,8 @@ pub struct WatchTally {
     pub latency: Distribution,
     /// Number of connections seen.
     pub connections: u64,
-    /// Share of the turns that the kernel passed to this program individually, 0 to 1.
+    /// Share of the turns that the kernel passed to this program individually, 0 to 1; 1 if it chose
+    /// no sample, although those under way at the ends of the watch are counted only.
     pub sampled_share: f64,
     /// Share of HTTP/2's traffic that was examined, 0 to 1; `None` if there was none. Its requests
     /// are not turns, and are in no other figure of the kernel.

@@ -32,7 +32,7 @@ use self::quota::Quotas;
 use self::record::{Terms, Told, is_of_socket, read};
 use self::sampling::Sampling;
 use self::steal::Steal;
-use self::tally::{latency, tally};
+use self::tally::{latency, sampled_share, tally};
 use super::hooks::Hooks;
 use super::request::{Ask, Reply, Request, Sample, WatchCounts, WatchRequest};
 use super::ring::Ring;
@@ -284,11 +284,11 @@ impl Watch {
         let mut programs = self.programs.borrow_mut();
         let counts = programs.counts();
         let tally = tally(counts);
-        let all = tally.latency.count().max(1);
+        let is_whole = !self.sampling.had_pauses;
         Standing {
             records: self.number,
             tally: WatchTally {
-                sampled_share: (self.records.turns as f64 / all as f64).min(1.0),
+                sampled_share: sampled_share(counts, self.records.turns, is_whole),
                 unread_tls_handshakes: if self.keeps_payload {
                     0
                 } else {
@@ -296,7 +296,7 @@ impl Watch {
                 },
                 throttling: self.quotas.since(),
                 stolen: self.steal.since(),
-                sees_handshakes: self.is_for_ports_alone && !self.sampling.had_pauses,
+                sees_handshakes: self.is_for_ports_alone && is_whole,
                 ..tally
             },
         }

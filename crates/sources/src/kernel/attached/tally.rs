@@ -30,6 +30,17 @@ fn stream_share([all, sampled]: [u64; 2]) -> Option<f64> {
     (all > 0).then(|| (sampled as f64 / all as f64).min(1.0))
 }
 
+/// Returns the share of all exchanges that were examined. If no sample was ever drawn (`is_whole`) and
+/// no record was lost, it is all of them: an exchange that was under way when the watch began or
+/// ended is counted and not reported, which is no choice among many.
+pub(super) fn sampled_share(counts: &WatchCounts, reported: u64, is_whole: bool) -> f64 {
+    let all = counts.latencies.iter().sum::<u64>();
+    if is_whole && all > 0 && counts.lost_records == 0 {
+        return 1.0;
+    }
+    (reported as f64 / all.max(1) as f64).min(1.0)
+}
+
 /// Returns the distribution of the exchanges' durations. Inverts `slot_of()` in
 /// `bpf/watch/turns.h`.
 pub(super) fn latency(counts: &WatchCounts) -> Distribution {
@@ -62,6 +73,22 @@ mod tests {
                 ((exponent - 2) * 8 + step).min(LATENCY_SLOTS - 1)
             }
         }
+    }
+
+    #[test]
+    fn exchanges_at_the_ends_of_a_watch_are_no_sample() {
+        let of = |lost_records, is_whole| {
+            let counts = WatchCounts {
+                latencies: vec![20, 0, 4],
+                lost_records,
+                ..WatchCounts::default()
+            };
+            sampled_share(&counts, 18, is_whole)
+        };
+        assert_eq!(of(0, true), 1.0);
+        assert_eq!(of(0, false), 0.75, "a sample was drawn");
+        assert_eq!(of(6, true), 0.75, "records were lost");
+        assert_eq!(sampled_share(&WatchCounts::default(), 0, true), 0.0);
     }
 
     #[test]
