@@ -51,8 +51,8 @@ pub struct Watch {
     ring: Ring,
     inbox: Inbox,
     programs: RefCell<Counted>,
-    /// True if the ports alone select the connections: then handshakes are reported.
-    is_for_ports_alone: bool,
+    /// What the programs were asked to watch.
+    asked: WatchRequest,
     /// Descriptions of the data that is missing because this kernel lacks tracepoints.
     missing: Vec<String>,
     /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
@@ -68,8 +68,6 @@ pub struct Watch {
     /// The namespaces in the order in which they were first seen. A namespace's index is the number
     /// of its observation point.
     namespaces: Vec<u32>,
-    /// True if the records contain payload.
-    keeps_payload: bool,
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
@@ -128,9 +126,8 @@ impl Watch {
     /// be read.
     pub fn start_by(mut way: Box<dyn Ask>, options: &WatchOptions) -> Result<Self, KernelError> {
         let asked = WatchRequest::of(options)?;
-        let is_for_ports_alone = asked.is_for_ports_alone();
         let sampling = Sampling::new(Instant::now());
-        let (reply, descriptors) = way.ask(Request::StartWatch(asked))?;
+        let (reply, descriptors) = way.ask(Request::StartWatch(asked.clone()))?;
         // From here on, the programs are removed if anything fails.
         let seat = Seat::new(way, Request::EndWatch);
         let (Reply::Watching { lacking, size }, [ring]) = (reply, descriptors.as_slice()) else {
@@ -144,7 +141,7 @@ impl Watch {
                 seat,
                 counts: WatchCounts::default(),
             }),
-            is_for_ports_alone,
+            asked,
             missing: lacking.what_is_missing(),
             stamps: None,
             clock: Clock::new(),
@@ -153,7 +150,6 @@ impl Watch {
             records: RecordCounts::default(),
             ended: None,
             namespaces: Vec::new(),
-            keeps_payload: options.keeps_payload,
             sampling,
             quotas: Quotas::default(),
             steal: Steal::new(),
@@ -289,14 +285,14 @@ impl Watch {
             records: self.number,
             tally: WatchTally {
                 sampled_share: sampled_share(counts, self.records.turns, is_whole),
-                unread_tls_handshakes: if self.keeps_payload {
+                unread_tls_handshakes: if self.asked.keeps_payload {
                     0
                 } else {
                     counts.tls_handshakes
                 },
                 throttling: self.quotas.since(),
                 stolen: self.steal.since(),
-                sees_handshakes: self.is_for_ports_alone && is_whole,
+                sees_handshakes: self.asked.is_for_ports_alone() && is_whole,
                 ..tally
             },
         }
