@@ -78,7 +78,7 @@ pub(super) struct Passed<'a> {
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
-    let queued = turns.first_queued.mean().unwrap_or_default();
+    let queued = for_each(turns, turns.first_queued.sum_ns());
     let all = BEFORE_THE_ANSWER.map(mean).iter().sum::<Duration>() + queued;
     let think = case.gathered.thinking.mean();
     if turns.staged < REPEATS || all.as_secs_f64() < think.as_secs_f64() * MOST {
@@ -207,17 +207,16 @@ impl KernelCalls {
 /// Returns the upstream for which threads waited longest in total, and the mean of that time per
 /// request.
 fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
-    let times = turns
-        .asked
-        .iter()
-        .map(|(&whom, calls)| (calls.time.sum_ns(), whom, calls.time.count()));
-    let (sum, whom, calls) = times.max()?;
-    // Calls of requests whose stages are not known are among them.
-    let each = sum / u128::from(turns.staged.max(calls).max(1));
-    Some((
-        whom,
-        Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX)),
-    ))
+    let times = turns.asked.iter();
+    let times = times.map(|(&whom, calls)| (calls.time.sum_ns(), whom));
+    let (sum, whom) = times.max()?;
+    Some((whom, for_each(turns, sum)))
+}
+
+/// Returns the mean for each request whose stages are known, of a sum of nanoseconds over them.
+fn for_each(turns: &ServiceTurns, sum: u128) -> Duration {
+    let each = sum / u128::from(turns.staged.max(1));
+    Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX))
 }
 
 /// Returns the throttling by the quota, if it lasted at least half as long as threads waited for a

@@ -203,9 +203,16 @@ impl ServiceTurns {
             for (all, took) in self.stages.iter_mut().zip(stages) {
                 all.record(took);
             }
-        }
-        if let Some(departure) = turn.departure {
-            self.first_queued.record(departure.first_queued);
+            // Whole and parts are those of the same turns.
+            if let Some(departure) = turn.departure {
+                self.first_queued.record(departure.first_queued);
+            }
+            if let Some(asked) = &turn.asked {
+                let is_known = self.asked.contains_key(&asked.whom);
+                if is_known || self.asked.len() < MAX_ASKED {
+                    self.asked.entry(asked.whom).or_default().add_turn(asked);
+                }
+            }
         }
         if self.acts.len() < MAX_ACTS {
             self.acts.extend(Act::of(turn));
@@ -214,12 +221,6 @@ impl ServiceTurns {
             self.refused.add_turn(turn, turn.delivered_last.since(at));
         }
         self.threaded += u64::from(turn.thread.is_some());
-        if let Some(asked) = &turn.asked {
-            let is_known = self.asked.contains_key(&asked.whom);
-            if is_known || self.asked.len() < MAX_ASKED {
-                self.asked.entry(asked.whom).or_default().add_turn(asked);
-            }
-        }
         if turn.held.times > 0 {
             self.held.record(turn.held.total);
             self.holds += u64::from(turn.held.times);
