@@ -193,7 +193,7 @@ fn keys_open_a_request_and_save_it() {
             "stty rows 30 cols 100; {} watch -p 8080 --netns {server} --color never -d 60s",
             program().display()
         );
-        let keys = "sleep 3; printf '/latency>20ms\\r'; sleep 1; printf '\\033[B\\r'; sleep 1; \
+        let keys = "sleep 5; printf '/latency>20ms\\r'; sleep 1; printf '\\033[B\\r'; sleep 1; \
                     printf s; sleep 1; printf '\\033\\033q'; sleep 1";
         let begun = Instant::now();
         let mut command = Command::new("sh");
