@@ -99,7 +99,7 @@ pub(crate) struct Observations {
     /// The addresses of the hosts whose kernels captured the packets, by observation point.
     pub(crate) local: BTreeSet<(PointId, IpAddr)>,
     pub(crate) icmp: IcmpTotals,
-    /// What a second capture of the same connections shows.
+    /// Requests and calls in a second capture of the same connections, nearer to the servers.
     pub(crate) far_side: Option<FarSide>,
     /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
     /// packets.

@@ -63,7 +63,8 @@ impl Call {
         rtt: Option<Duration>,
     ) -> Self {
         let travel = (!back.path.is_told).then(|| back.asked.since(back.sent) * 2);
-        let own = back.think() + back.response.held + travel.unwrap_or_default();
+        let own = back.think() + back.response.held + back.response.paused;
+        let own = own + travel.unwrap_or_default();
         let may_be_far = travel.is_some() && rtt.is_none();
         let rtt = travel.and(rtt).unwrap_or_default();
         Self {
@@ -148,7 +149,8 @@ impl Call {
     }
 }
 
-/// What shows calls in a capture, besides requests.
+/// Attempts to connect, lookups, addresses and round trips of a capture, from which calls are known
+/// besides requests.
 #[derive(Debug, Default)]
 pub(crate) struct CallTraces {
     /// The attempts to connect that were not answered at once, with the address that was called.
@@ -193,7 +195,8 @@ impl CallTraces {
 /// The earliest calls that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct HostCalls {
-    list: Least<Call, MAX_CALLS>,
+    /// In the order in which they began.
+    list: Vec<Call>,
     /// The addresses of the capturing hosts, by observation point.
     local: BTreeSet<(PointId, IpAddr)>,
     /// The times until which the requests to servers were kept, if not all were.
@@ -202,53 +205,51 @@ pub(crate) struct HostCalls {
 
 impl HostCalls {
     /// Returns the calls of all hosts: the requests to each service, and what `traces` shows.
-    pub(crate) fn of<'a>(
-        requests: impl Iterator<Item = (Endpoint, &'a Rhythm)>,
-        traces: &CallTraces,
-    ) -> Self {
+    pub(crate) fn of(rhythms: &BTreeMap<Endpoint, Rhythm>, traces: &CallTraces) -> Self {
+        let requests = rhythms.iter().flat_map(|(&to, rhythm)| {
+            let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
+            let moments = rhythm.moments.iter();
+            moments.map(move |back| (to, back, point(back)))
+        });
         let mut calls = Self::default();
-        for (to, rhythm) in requests {
-            for back in &rhythm.moments {
-                let point = (!rhythm.is_called_here).then_some(back.point);
-                calls.add_request(to, back, point, traces);
-            }
-        }
-        calls.add_traces(traces);
+        calls.add(requests, traces);
         calls
     }
 
-    /// Adds the calls that a second capture shows: requests, by the service that they asked, and what
-    /// `traces` shows.
-    pub(crate) fn add(&mut self, requests: &BTreeMap<Endpoint, Vec<Moment>>, traces: &CallTraces) {
-        for (&to, moments) in requests {
-            for back in moments {
-                self.add_request(to, back, Some(back.point), traces);
-            }
-        }
-        self.add_traces(traces);
-    }
-
-    fn add_request(
+    /// Adds the requests of a second capture, by the service that they asked, and what its `traces`
+    /// shows.
+    pub(crate) fn add_far(
         &mut self,
-        to: Endpoint,
-        back: &Moment,
-        point: Option<PointId>,
+        moments: &BTreeMap<Endpoint, Vec<Moment>>,
         traces: &CallTraces,
     ) {
-        let rtt = traces.rtts.get(&to).copied();
-        self.list.add(Call::of_request(back, point, to, rtt));
-        if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
-            self.list.add(Call::of_setup(back, took, point, to));
-        }
+        let requests = moments.iter().flat_map(|(&to, moments)| {
+            let moments = moments.iter();
+            moments.map(move |back| (to, back, Some(back.point)))
+        });
+        self.add(requests, traces);
     }
 
-    fn add_traces(&mut self, traces: &CallTraces) {
-        for (to, late) in &traces.late {
-            self.list.add(Call::of_attempt(late, *to));
+    /// Adds requests with whom they asked and where they were seen.
+    fn add<'a>(
+        &mut self,
+        requests: impl Iterator<Item = (Endpoint, &'a Moment, Option<PointId>)>,
+        traces: &CallTraces,
+    ) {
+        let mut list = Least::<Call, MAX_CALLS>::default();
+        self.list.drain(..).for_each(|call| list.add(call));
+        for (to, back, point) in requests {
+            let rtt = traces.rtts.get(&to).copied();
+            list.add(Call::of_request(back, point, to, rtt));
+            if let Some(took) = back.setup.filter(|_| back.ordinal == 0) {
+                list.add(Call::of_setup(back, took, point, to));
+            }
         }
-        for wait in &traces.waits {
-            self.list.add(Call::of_lookup(wait));
-        }
+        let late = traces.late.iter();
+        late.for_each(|(to, late)| list.add(Call::of_attempt(late, *to)));
+        let waits = traces.waits.iter();
+        waits.for_each(|wait| list.add(Call::of_lookup(wait)));
+        self.list = list.sorted();
         self.local.extend(&traces.local);
         self.kept_until.extend(&traces.kept_until);
     }
@@ -285,7 +286,7 @@ impl HostCalls {
                 }
             }
         };
-        let own = self.list.sorted().into_iter();
+        let own = self.list.iter().copied();
         own.filter(|call| is_own(call) && !is_itself(front, call.to))
             .collect()
     }
@@ -319,7 +320,7 @@ mod tests {
             waits,
             ..CallTraces::default()
         };
-        HostCalls::of(core::iter::empty(), &traces)
+        HostCalls::of(&BTreeMap::new(), &traces)
     }
 
     #[test]
@@ -336,6 +337,18 @@ mod tests {
         let (call, count) = calls.unanswered_of(front).expect("three of its own");
         assert_eq!((call.to.addr, count), (host(54), 2));
         assert!(calls.unanswered_of(Endpoint::new(host(3), 80)).is_none());
+    }
+
+    #[test]
+    fn pauses_within_an_answer_are_the_callee_s_own_time() {
+        let mut moment = Moment::between(40_000, at(0), at(5));
+        let own = |moment: &Moment| {
+            let call = Call::of_request(moment, None, Endpoint::new(host(9), 80), None);
+            call.own
+        };
+        let without = own(&moment);
+        moment.response.paused = Duration::from_millis(30);
+        assert_eq!(own(&moment), without + Duration::from_millis(30));
     }
 
     #[test]

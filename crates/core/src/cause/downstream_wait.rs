@@ -231,12 +231,10 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
 fn watched(case: &Case<'_>) -> Option<Claim> {
     let calls = KernelCalls::of(case)?;
     let has_rule = are_many(&calls) || are_setups(&calls) || calls.are_unanswered();
-    if has_rule || behind::explained(case) {
+    if has_rule {
         return None;
     }
-    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
-    let (mut claim, place) = served::claim(Id::DownstreamWait, case, is_asked)?;
-    claim.evidence.push(calls.shown());
+    let mut claim = calls.claim(Id::DownstreamWait, case)?;
     let look_alike = look_alike(&calls);
     let wording = match &look_alike {
         Some(other) if other.cause == Id::SplitConnectionProxy => &WATCHED_FAR,
@@ -248,7 +246,7 @@ fn watched(case: &Case<'_>) -> Option<Claim> {
         show_place_only(&mut claim);
     }
     claim.candidates.extend(look_alike);
-    wording.tell(&mut claim, &[("behind", &place.asked())]);
+    wording.tell(&mut claim, &[("behind", &calls.name())]);
     Some(claim)
 }
 

@@ -1,4 +1,4 @@
-//! What a second capture of the same connections, nearer to the servers, shows of them.
+//! The capture nearer to the servers, if two captures contain the same connections.
 //!
 //! The requests to diagnose are those of the capture near the clients. The other one saw each of
 //! them as well, and what the servers' hosts called while the clients waited.
@@ -17,7 +17,8 @@ use crate::service::LateAttempt;
 use crate::service::far_names::FarNames;
 use crate::service::timeline::Moment;
 
-/// What the capture near the servers shows, in the names and on the clock of the other one.
+/// Requests and calls that the capture near the servers shows, in the names and on the clock of the
+/// other one.
 #[derive(Debug, Default)]
 pub struct FarSide {
     /// The requests that both captures saw, by their servers.

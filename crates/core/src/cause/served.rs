@@ -2,15 +2,17 @@
 
 use core::time::Duration;
 
+use super::behind;
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::thinking::{ThinkTime, with_the_server};
 use super::{Case, Id};
-use crate::claim::{Basis, Ceiling, Claim, Statement};
+use crate::claim::{Basis, Callee, Ceiling, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
+use crate::protocol::dns;
 use crate::ramp;
 use crate::report::{EvidenceKind, counted};
 use crate::service::tally::Tally;
@@ -119,19 +121,19 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     Some(passed(place, mean(stage)))
 }
 
-impl KernelPlace {
-    /// Returns the name of the service that was called.
-    pub(super) fn asked(self) -> String {
-        match self {
-            Self::Asked(Some(whom)) => whom.to_string(),
-            _ => "another socket of the host".to_owned(),
-        }
-    }
+/// Returns the name of a service that was called.
+fn name(whom: Option<Endpoint>) -> String {
+    whom.map_or_else(
+        || "another socket of the host".to_owned(),
+        |whom| whom.to_string(),
+    )
 }
 
 /// The calls of the service that requests waited for, by the server's kernel. Values are means.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KernelCalls {
+    /// The service; `None` for a socket without a single other end.
+    whom: Option<Endpoint>,
     /// Number of calls for a request.
     pub(super) calls: f64,
     /// Number of connections made for a request.
@@ -159,6 +161,7 @@ impl KernelCalls {
         let rounds = (asked.calls + asked.connections).max(1) as f64;
         let each = |all: u128| Duration::from_nanos((all as f64 / rounds) as u64);
         Some(Self {
+            whom,
             calls: asked.calls as f64 / requests,
             connections: asked.connections as f64 / requests,
             each: each(asked.time.sum_ns()),
@@ -184,8 +187,33 @@ impl KernelCalls {
         self.connections >= MOST && self.calls >= self.connections * (1.0 + MOST)
     }
 
+    /// Returns a claim on these calls; `None` if packets show what the server called.
+    pub(super) fn claim(&self, id: Id, case: &Case<'_>) -> Option<Claim> {
+        if behind::explained(case) {
+            return None;
+        }
+        let is_asked = |place| matches!(place, KernelPlace::Asked(_));
+        let (mut claim, _) = claim(id, case, is_asked)?;
+        claim.callee = self.whom.map(|at| Callee {
+            at,
+            is_silent: self.are_unanswered(),
+        });
+        claim.evidence.push(self.shown());
+        Some(claim)
+    }
+
+    /// Returns the name of the service.
+    pub(super) fn name(&self) -> String {
+        name(self.whom)
+    }
+
+    /// Returns true if a resolver is called.
+    pub(super) fn are_lookups(&self) -> bool {
+        self.whom.is_some_and(|whom| whom.port == dns::PORT)
+    }
+
     /// Returns what the sockets show of the way to the service.
-    pub(super) fn shown(&self) -> Statement {
+    fn shown(&self) -> Statement {
         let text = if self.are_unanswered() {
             format!(
                 "nothing answered for {} of the time of these calls",
@@ -276,10 +304,10 @@ impl Passed<'_> {
                 throttling.periods,
                 human(throttling.time)
             ),
-            KernelPlace::Asked(_) => format!(
+            KernelPlace::Asked(whom) => format!(
                 "in calls of {}: connecting, and from what its threads wrote to the answer that they \
                  read",
-                self.place.asked()
+                name(whom)
             ),
             KernelPlace::Qdisc => {
                 "between TCP and the device's driver, in queueing disciplines, without \

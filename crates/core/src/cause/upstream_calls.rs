@@ -1,8 +1,8 @@
 //! The rule of the cause `upstream-calls`.
 
-use super::behind::{CallDelay, DelayReason, FEW_FAR, MANY, claimed, explained};
+use super::behind::{CallDelay, DelayReason, FEW_FAR, MANY, claimed};
 use super::evidence::{human, median};
-use super::served::{self, KernelCalls, KernelPlace};
+use super::served::KernelCalls;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;
@@ -57,14 +57,9 @@ pub(super) fn are_many(calls: &KernelCalls) -> bool {
 
 /// Returns the claim on calls that only the server's kernel saw.
 fn watched(case: &Case<'_>) -> Option<Claim> {
-    if explained(case) {
-        return None;
-    }
     let calls = KernelCalls::of(case).filter(are_many)?;
-    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
-    let (mut claim, place) = served::claim(Id::UpstreamCalls, case, is_asked)?;
-    claim.evidence.push(calls.shown());
-    let behind = place.asked();
+    let mut claim = calls.claim(Id::UpstreamCalls, case)?;
+    let behind = calls.name();
     let own = human(calls.each.saturating_sub(calls.way));
     let split = if calls.way.is_zero() {
         String::new()

@@ -2,7 +2,7 @@
 
 use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
-use super::served::{self, KernelCalls, KernelPlace};
+use super::served::KernelCalls;
 use super::upstream::{Upstream, UpstreamRole, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -90,19 +90,14 @@ pub(super) fn are_setups(calls: &KernelCalls) -> bool {
 /// Returns the claim on connections that only the server's kernel saw.
 fn watched(case: &Case<'_>) -> Option<Claim> {
     let calls = KernelCalls::of(case).filter(are_setups)?;
-    if behind::explained(case) {
-        return None;
-    }
-    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
-    let (mut claim, place) = served::claim(Id::UpstreamConnectionChurn, case, is_asked)?;
-    claim.evidence.push(calls.shown());
+    let mut claim = calls.claim(Id::UpstreamConnectionChurn, case)?;
     // One round trip of each connection would remain, and so would what passes elsewhere.
     let setups = 1.0 - calls.connections / (calls.calls + calls.connections);
     claim.time.take_part(calls.share * setups);
     WATCHED.tell(
         &mut claim,
         &[
-            ("behind", &place.asked()),
+            ("behind", &calls.name()),
             (
                 "trips",
                 &format!("{:.0}", 1.0 + calls.calls / calls.connections),

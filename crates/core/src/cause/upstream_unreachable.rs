@@ -1,12 +1,11 @@
 //! The rule of the cause `upstream-unreachable`.
 
-use super::behind::{CallDelay, DelayReason, claimed, explained};
+use super::behind::{CallDelay, DelayReason, claimed};
 use super::evidence::{human, median};
-use super::served::{self, KernelCalls, KernelPlace};
+use super::served::KernelCalls;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::claim::{Callee, Claim};
-use crate::protocol::dns;
+use crate::claim::Claim;
 use crate::report::counted;
 use crate::stats::Merge;
 
@@ -71,21 +70,8 @@ impl super::Rule for Rule {
 /// Returns the claim on silence that only the server's kernel saw.
 fn watched(case: &Case<'_>) -> Option<Claim> {
     let calls = KernelCalls::of(case).filter(KernelCalls::are_unanswered)?;
-    if explained(case) {
-        return None;
-    }
-    let is_asked = |place| matches!(place, KernelPlace::Asked(_));
-    let (mut claim, place) = served::claim(Id::UpstreamUnreachable, case, is_asked)?;
-    claim.evidence.push(calls.shown());
-    let KernelPlace::Asked(whom) = place else {
-        return None;
-    };
-    claim.callee = whom.map(|at| Callee {
-        at,
-        is_silent: true,
-    });
-    let is_lookup = whom.is_some_and(|whom| whom.port == dns::PORT);
-    let (what, wording) = if is_lookup {
+    let mut claim = calls.claim(Id::UpstreamUnreachable, case)?;
+    let (what, wording) = if calls.are_lookups() {
         ("queries to the resolver", &RESOLVER)
     } else {
         ("attempts to reach", &PEER)
@@ -95,7 +81,7 @@ fn watched(case: &Case<'_>) -> Option<Claim> {
         ruled_out: &[],
         ..*wording
     };
-    wording.tell(&mut claim, &[("what", &what), ("behind", &place.asked())]);
+    wording.tell(&mut claim, &[("what", &what), ("behind", &calls.name())]);
     Some(claim)
 }
 

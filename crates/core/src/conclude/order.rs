@@ -81,7 +81,8 @@ pub(super) fn rank(
 
 /// Puts each claim on a service that waits for another one, and the other one's own claims, in the
 /// order in which they explain each other. What says only that the other one takes the time comes
-/// after the claim on who waits: that is whom the clients asked. What says why comes before it.
+/// after the claim on who waits: that is whom the clients asked. What says why comes before it, if the
+/// claim on who waits does not say why itself.
 fn put_callers_first(claims: &mut Vec<Claim>) {
     for at in 0..claims.len() {
         let Some((caller, callee)) = claims.get(at).and_then(|f| Some((f, f.callee?.at))) else {
@@ -101,7 +102,9 @@ fn put_callers_first(claims: &mut Vec<Claim>) {
         if let Some(to) = claims.iter().take(at).position(is_place) {
             let caller = claims.remove(at);
             claims.insert(to, caller);
-        } else if let Some(behind) = claims.iter().skip(at + 1).position(is_reason) {
+        } else if caller.cause.cause().may_be_work
+            && let Some(behind) = claims.iter().skip(at + 1).position(is_reason)
+        {
             let reason = claims.remove(at + 1 + behind);
             claims.insert(at, reason);
         }

@@ -59,10 +59,9 @@ impl<'a> Scene<'a> {
             &observations.asked.waits,
             &observations.local,
         );
-        let requests = rhythms.iter().map(|(&to, rhythm)| (to, rhythm));
-        let mut calls = HostCalls::of(requests, &traces);
+        let mut calls = HostCalls::of(&rhythms, &traces);
         if let Some(far_side) = &observations.far_side {
-            calls.add(&far_side.calls, &far_side.traces);
+            calls.add_far(&far_side.calls, &far_side.traces);
             take_far_side(far_side, &mut rhythms);
         }
         Self {

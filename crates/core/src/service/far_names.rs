@@ -1,4 +1,4 @@
-//! How a second capture, nearer to the servers, names and times what the first one sees as well.
+//! Names and times of a second capture, nearer to the servers, translated into those of the first.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};

@@ -72,6 +72,8 @@ pub(crate) struct Path {
 pub(crate) struct Response {
     /// Time for which Nagle's algorithm held parts of the response.
     pub(crate) held: Duration,
+    /// Time for which the server paused within the response.
+    pub(crate) paused: Duration,
     /// True if the response was compressed while it was sent.
     pub(crate) is_encoded: bool,
 }
@@ -147,7 +149,8 @@ impl Moment {
             resumed: resumed(exchange),
             end: exchange.end,
             response: Response {
-                held: held(exchange),
+                held: exchange.waited(WaitKind::ResponseHeld),
+                paused: exchange.waited(WaitKind::ServerPause),
                 is_encoded: exchange.particulars.is_encoded_on_the_fly,
             },
             setup: exchange.connecting.setup,
@@ -209,13 +212,6 @@ fn sent(exchange: &Exchange) -> Timestamp {
     };
     let last = exchange.waits.iter().rfind(is_sending);
     last.map_or(exchange.begin, |wait| wait.end)
-}
-
-/// Returns the time for which Nagle's algorithm held parts of the response.
-fn held(exchange: &Exchange) -> Duration {
-    let waits = exchange.waits.iter();
-    let held = waits.filter(|wait| wait.kind == WaitKind::ResponseHeld);
-    Duration::from_nanos(held.map(Wait::nanos).sum())
 }
 
 /// Returns the time at which the server continued after its longest own wait in `exchange`,

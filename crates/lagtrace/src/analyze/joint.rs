@@ -1,5 +1,6 @@
 //! Two captures of the same connections.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,7 +84,9 @@ impl Joint {
     ) -> Result<FarSide> {
         let other = 1 - self.client();
         let mut captures = vec![open_one(other, files, progress, interrupt)?];
-        let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+        let mut options = conclusion::options(Vec::new());
+        options.max_connections = bounds.max_connections.map(NonZeroUsize::get);
+        let mut analyzer = Analyzer::new(options);
         let mut merged = Merged::new(&mut captures, bounds.limit);
         let read = |packets: &mut Packets| {
             if interrupt.is_requested() {

@@ -51,7 +51,7 @@ pub struct Watch {
     ring: Ring,
     inbox: Inbox,
     programs: RefCell<Counted>,
-    /// What the programs were asked to watch.
+    /// The connections that the programs watch.
     asked: WatchRequest,
     /// Descriptions of the data that is missing because this kernel lacks tracepoints.
     missing: Vec<String>,

@@ -231,7 +231,7 @@ fn is_more_than_chance(waits: &[ServerWait], found: &[Tie], calls: &[Call]) -> b
     few(as_close, found.len()) && few(among_close, found.len().div_ceil(2))
 }
 
-/// How calls fit each wait.
+/// The real fit of each wait, with which fits by chance are compared.
 struct OwnFit<'a>(BTreeMap<usize, &'a Tie>);
 
 impl<'a> OwnFit<'a> {
@@ -247,7 +247,7 @@ impl<'a> OwnFit<'a> {
     }
 }
 
-/// How calls fit the half of the waits that they fit best.
+/// The closest half of the real fits: how close they are, and whether most are over one connection.
 struct CloseHalf {
     apart: Duration,
     is_of_one: bool,
