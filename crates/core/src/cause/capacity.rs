@@ -84,9 +84,13 @@ impl Saturation {
 
 /// Returns the limit of the server of `case`; `None` if it does not work at a limit.
 pub(super) fn of(case: &Case<'_>) -> Option<Saturation> {
-    let is_elsewhere =
-        || served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place));
-    at_limit(case).filter(|_| !is_elsewhere())
+    at_limit(case).filter(|_| !is_elsewhere(case))
+}
+
+/// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are the
+/// limit.
+pub(super) fn is_elsewhere(case: &Case<'_>) -> bool {
+    served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place))
 }
 
 /// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
@@ -150,8 +154,8 @@ fn dispersion(answered: &[Moment], period: Duration) -> Option<f64> {
     (mean >= 1.0).then(|| squares.sum::<f64>() / of / mean)
 }
 
-/// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are
-/// the limit.
+/// Returns true if time that passed at `place` is not that of requests which wait for each other in the
+/// program.
 fn is_told_otherwise(place: KernelPlace) -> bool {
     matches!(
         place,

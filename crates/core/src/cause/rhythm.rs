@@ -5,12 +5,14 @@
 //! `server-think`.
 
 mod gate;
+mod slots;
 mod stall;
 mod stood;
 mod timer;
 mod view;
 
 pub(super) use gate::{Gate, of_each_client};
+pub(super) use slots::Slots;
 use stall::Course;
 pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
@@ -20,7 +22,7 @@ pub(super) use view::PointView;
 use core::cell::OnceCell;
 use core::time::Duration;
 
-use super::{Case, evidence};
+use super::{Case, capacity, evidence};
 use crate::cause::service::Service;
 use crate::observed::time::{Timestamp, nanos};
 use crate::report::Candidate;
@@ -64,6 +66,8 @@ pub(super) enum Nature {
     Admits(Gate),
     /// The server works on one request at a time, and the others wait.
     Queues(Gate),
+    /// The server works on a few requests at a time, and the others wait.
+    Shares(Slots),
     /// The whole server stalled at times.
     Stops(Vec<Stall>),
     /// The whole server was slow once, when it started.
@@ -122,6 +126,14 @@ impl Rhythm {
     /// server's work.
     pub(super) fn gate(&self) -> Option<Gate> {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
+    }
+
+    /// Returns the slots for which requests wait, wherever the server's kernel saw the time pass.
+    pub(super) fn slots(&self) -> Option<&Slots> {
+        match &self.nature {
+            Some(Nature::Shares(slots)) => Some(slots),
+            _ => None,
+        }
     }
 
     /// Returns the even intervals at which waiting requests are answered. They do not show the
@@ -185,6 +197,7 @@ impl Rhythm {
             Nature::Polls(_) => moment.think(),
             Nature::Admits(gate) => moment.think().saturating_sub(gate.quickest),
             Nature::Queues(gate) => moment.think().saturating_sub(gate.turn),
+            Nature::Shares(slots) => moment.think().saturating_sub(slots.each),
             Nature::Stops(stalls) => {
                 if stalls.iter().any(|stall| stall.holds(moment)) {
                     moment.think().saturating_sub(self.ordinary)
@@ -214,6 +227,9 @@ impl Rhythm {
         // Without packets, a path that stands still looks like a server that does.
         let is_stall = |nature: &Nature| matches!(nature, Nature::Stops(_) | Nature::Starts(_));
         if !case.has_packets && is_stall(nature) {
+            return None;
+        }
+        if matches!(nature, Nature::Shares(_)) && capacity::is_elsewhere(case) {
             return None;
         }
         if let Nature::Stops(stalls) = nature
@@ -358,6 +374,9 @@ fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Opti
             Some(Nature::Queues(gate))
         };
         return nature.map(|nature| (nature, None));
+    }
+    if let Some(slots) = slots::slots(answers) {
+        return Some((Nature::Shares(slots), None));
     }
     if let Some(gate) = gate::open(answers, gate::STRAY) {
         return Some((Nature::Queues(gate), None));

@@ -62,7 +62,9 @@ impl super::Rule for Rule {
 
     fn measured(&self, case: &Case<'_>) -> Measured {
         Measured {
-            served: capacity::at_limit(case).map(|capacity| capacity.served()),
+            served: capacity::at_limit(case)
+                .map(|capacity| capacity.served())
+                .or_else(|| Some(case.rhythm.slots()?.width as f64)),
             ..Measured::default()
         }
     }

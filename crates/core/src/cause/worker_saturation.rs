@@ -1,7 +1,9 @@
 //! The rule of the cause `worker-saturation`.
 
+use core::time::Duration;
+
 use super::evidence::{self, human, median};
-use super::rhythm::{Gate, Nature};
+use super::rhythm::{Gate, Nature, Slots};
 use super::settings::Measured;
 use super::starved::passed_over;
 use super::wording::Wording;
@@ -41,7 +43,7 @@ const IN_TURNS: Wording = Wording {
 
 /// The wording for a server that handles several requests in parallel.
 const SEVERAL: Wording = Wording {
-    summary: "The server serves about {served} at a time and needs {alone} for each; the others \
+    summary: "The server serves {served} at a time and needs {alone} for each; the others \
               wait for {saved} (median), {share} of all request time. Each \
               further concurrent request makes the wait longer.",
     ruled_out: &[(
@@ -94,6 +96,10 @@ impl super::Rule for Rule {
             Some((Nature::Queues(gate), tally)) => several(case)
                 .or_else(|| Some(in_turns(case, gate, tally)))
                 .into(),
+            Some((Nature::Shares(_), _)) if is_of_others(case) => Conclusion::Nothing,
+            Some((Nature::Shares(slots), tally)) => {
+                Conclusion::Claim(Box::new(of_slots(case, slots, tally)))
+            }
             Some(_) => Conclusion::Nothing,
             None => passed_over(case)
                 .and_then(|starved| starved.claim(case))
@@ -105,6 +111,7 @@ impl super::Rule for Rule {
     fn measured(&self, case: &Case<'_>) -> Measured {
         let served = match case.rhythm.claim(case) {
             Some((Nature::Queues(gate), _)) if gate.has_met_idle => Some(1.0),
+            Some((Nature::Shares(slots), _)) => Some(slots.width as f64),
             _ => capacity::of(case).map(|capacity| capacity.served()),
         };
         Measured {
@@ -154,21 +161,47 @@ fn several(case: &Case<'_>) -> Option<Claim> {
         .evidence
         .push(Statement::fits(EvidenceKind::OwnSocket, text));
     claim.basis = Basis::new(tally.affected, false);
+    let served = format!("about {:.0}", capacity.served().max(1.0));
+    tell_several(&mut claim, case, &tally, &served, capacity.alone);
+    Some(claim)
+}
+
+/// Returns the claim on a server whose answers show how many requests it serves at a time.
+fn of_slots(case: &Case<'_>, slots: &Slots, tally: &Tally) -> Claim {
+    let mut claim = evidence::claim(Id::WorkerSaturation, Owner::Server, case, tally);
+    claim.exemplars = case.ledger.latency.slowest.exemplars();
+    let answers = evidence::answers(&claim.exemplars);
+    claim
+        .evidence
+        .extend(slots.evidence(case.timed_by(), &answers));
+    claim.basis = Basis::new(tally.affected, false);
+    tell_several(
+        &mut claim,
+        case,
+        tally,
+        &slots.width.to_string(),
+        slots.each,
+    );
+    claim
+}
+
+/// Adds the title and the wording for `served` requests at a time, of which each takes `alone`.
+fn tell_several(claim: &mut Claim, case: &Case<'_>, tally: &Tally, served: &str, alone: Duration) {
+    claim.text.title = format!("Requests wait: the server serves {served} at a time");
     let shared = if served::passed(case).is_some() {
         SHARED
     } else {
         UNWATCHED
     };
     SEVERAL.tell(
-        &mut claim,
+        claim,
         &[
-            ("served", &format!("{:.0}", capacity.served().max(1.0))),
-            ("alone", &human(capacity.alone)),
+            ("served", &served),
+            ("alone", &human(alone)),
             ("saved", &median(&tally.saved)),
             ("change", &one_thread::change_for(case, shared)),
         ],
     );
-    Some(claim)
 }
 
 /// Returns the claim on requests that wait for each other. No request met the server idle, so the

@@ -3,6 +3,7 @@
 //! A *turn* is the interval from one response to the next.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use super::{Answers, quantile, sorted, thinks};
 use crate::cause::evidence::human;
@@ -158,11 +159,27 @@ pub(super) fn open(all: &Answers, deviation: Deviation) -> Option<Gate> {
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
     let is_quick =
         gate.quickest.as_secs_f64() <= gate.turn.as_secs_f64() * (1.0 + 2.0 * deviation.share);
-    let is_queue = is_always_busy && !is_quick && is_round_of_turns(&all.moments, gate.turn);
+    let is_queue = is_always_busy
+        && !is_quick
+        && !has_begun_slowly(&all.moments, gate.turn)
+        && is_round_of_turns(&all.moments, gate.turn);
     is_queue.then_some(Gate {
         has_met_idle: false,
         ..gate
     })
+}
+
+/// Returns true if the capture has the begin of all connections, and the very first request took longer
+/// than its turn: it met no other, and still took as long.
+fn has_begun_slowly(moments: &[Moment], turn: Duration) -> bool {
+    let mut clients = BTreeSet::new();
+    let mut first = moments
+        .iter()
+        .filter(|moment| clients.insert(moment.client));
+    let is_long = moments
+        .first()
+        .is_some_and(|first| first.think() > turn * 2);
+    is_long && first.all(|moment| moment.setup.is_some())
 }
 
 /// Returns true if clients send immediately after each response, and if a round of all clients
