@@ -1,8 +1,12 @@
 //! Calls: the times for which a host waits for something that it asked of another one.
 
+mod limit;
+
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) use limit::CallLimit;
 
 use super::rhythm::Rhythm;
 use super::service::Service;

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::calls::CallLimit;
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature, Slots};
 use super::settings::Measured;
@@ -162,7 +163,7 @@ fn several(case: &Case<'_>) -> Option<Claim> {
         .push(Statement::fits(EvidenceKind::OwnSocket, text));
     claim.basis = Basis::new(tally.affected, false);
     let served = format!("about {:.0}", capacity.served().max(1.0));
-    tell_several(&mut claim, case, &tally, &served, capacity.alone);
+    tell_several(&mut claim, &tally, &served, capacity.alone, more(case));
     Some(claim)
 }
 
@@ -175,33 +176,43 @@ fn of_slots(case: &Case<'_>, slots: &Slots, tally: &Tally) -> Claim {
         .evidence
         .extend(slots.evidence(case.timed_by(), &answers));
     claim.basis = Basis::new(tally.affected, false);
-    tell_several(
-        &mut claim,
-        case,
-        tally,
-        &slots.width.to_string(),
-        slots.each,
-    );
+    let limit = call_limit(case, slots);
+    claim
+        .evidence
+        .extend(limit.map(|limit| limit.evidence(slots.width)));
+    let change = limit.map_or_else(|| more(case).to_owned(), CallLimit::change);
+    tell_several(&mut claim, tally, &slots.served(), slots.each, &change);
     claim
 }
 
+/// Returns whom the server calls as many times at a time as it serves requests.
+fn call_limit(case: &Case<'_>, slots: &Slots) -> Option<CallLimit> {
+    let calls = case.calls.of_host(case.endpoint);
+    CallLimit::of(&calls, slots.width).filter(|_| case.has_packets)
+}
+
 /// Adds the title and the wording for `served` requests at a time, of which each takes `alone`.
-fn tell_several(claim: &mut Claim, case: &Case<'_>, tally: &Tally, served: &str, alone: Duration) {
+fn tell_several(claim: &mut Claim, tally: &Tally, served: &str, alone: Duration, change: &str) {
     claim.text.title = format!("Requests wait: the server serves {served} at a time");
-    let shared = if served::passed(case).is_some() {
-        SHARED
-    } else {
-        UNWATCHED
-    };
     SEVERAL.tell(
         claim,
         &[
             ("served", &served),
             ("alone", &human(alone)),
             ("saved", &median(&tally.saved)),
-            ("change", &one_thread::change_for(case, shared)),
+            ("change", &change),
         ],
     );
+}
+
+/// Returns the change at a server that handles a few requests in parallel.
+fn more(case: &Case<'_>) -> &'static str {
+    let general = if served::passed(case).is_some() {
+        SHARED
+    } else {
+        UNWATCHED
+    };
+    one_thread::change_for(case, general)
 }
 
 /// Returns the claim on requests that wait for each other. No request met the server idle, so the

@@ -63,7 +63,8 @@ pub(in crate::cause) struct Slots {
     pub(in crate::cause) width: usize,
     /// Mean time in a slot.
     pub(in crate::cause) each: Duration,
-    /// Number of requests that waited for their turn, and number of those that met a free slot.
+    /// Number of requests that waited for their turn, and number of those that met a free slot and took
+    /// as long.
     waited: usize,
     free: usize,
     fit: Fit,
