@@ -104,7 +104,8 @@ pub(crate) fn claim(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> C
     };
     claim.time.wall_ns = tally.wall();
     claim.time.whole_ns = case.weigh(case.ledger.total());
-    claim.time.predicted = prediction(case, id, &case.ledger.latency.all, &after);
+    let all = (&case.ledger.latency.all, &after);
+    claim.time.predicted = prediction(case, id, all, spared(case, tally));
     claim.affected = Affected {
         exchanges: case.weigh(tally.affected),
         of: case.weigh(case.ledger.counts.count.max(tally.affected)),
@@ -122,12 +123,13 @@ pub(crate) fn bare_claim(id: Id, culprit: Owner, case: &Case<'_>) -> Claim {
 }
 
 /// Returns the latency that is expected at the measured rate if the requests take `after` instead
-/// of `before`. `None` if the time may be necessary work, or if no percentile improves visibly.
+/// of `before`. `spared` is the quickest request that the cause did not delay. `None` if the time may be
+/// necessary work, or if no percentile improves visibly.
 pub(crate) fn prediction(
     case: &Case<'_>,
     id: Id,
-    before: &Distribution,
-    after: &Distribution,
+    (before, after): (&Distribution, &Distribution),
+    spared: Option<Duration>,
 ) -> Option<Prediction> {
     let cause = id.cause();
     // If the time was lost in connection setup, the request's latency does not include it and
@@ -137,7 +139,8 @@ pub(crate) fn prediction(
     }
     let (was, then) = (Figures::from(before), Figures::from(after));
     let transit = Transit::of(case);
-    let floor = nanos(floor(case, cause, transit));
+    let halfway = Duration::from_nanos(was.mean.midpoint(then.mean));
+    let floor = nanos(floor(case, cause, transit, (halfway, spared)));
     // A request that was already quicker than the floor keeps its time.
     let bounded = |then: u64, was: u64| then.max(floor).min(was);
     let measured = PredictedLatency {
@@ -179,16 +182,34 @@ pub(crate) fn prediction(
 
 /// Returns the minimum time of a request. It is the request's time on the path or, for causes on
 /// the server, the latency of a single request to the idle server; without such a request, that of
-/// the quickest one of our own load.
-fn floor(case: &Case<'_>, cause: &Cause, transit: Transit) -> Duration {
+/// the quickest one of our own load, or of the quickest one that the cause did not meet (`spared`). A
+/// request that took longer than `halfway` from what is measured to what is predicted has met the
+/// cause itself, and shows no minimum.
+fn floor(
+    case: &Case<'_>,
+    cause: &Cause,
+    transit: Transit,
+    (halfway, spared): (Duration, Option<Duration>),
+) -> Duration {
     if !cause.waits.contains(&WaitKind::ServerThink) {
         return transit.within;
     }
     let alone = case.target.and_then(|_| idle_latency(case));
     let quickest = || case.target.and(case.ledger.latency.all.min());
+    let least = alone.or_else(quickest).or(spared);
+    let is_free = |least: &Duration| *least <= halfway;
     transit
         .within
-        .max(alone.or_else(quickest).unwrap_or_default())
+        .max(least.filter(is_free).unwrap_or_default())
+}
+
+/// Returns the latency of the quickest request, if the cause delayed neither it nor the next ones.
+fn spared(case: &Case<'_>, tally: &Tally) -> Option<Duration> {
+    let all = &case.ledger.latency.all;
+    let several = all.quantile(REPEATS as f64 / all.count().max(1) as f64)?;
+    let delayed = tally.before.min();
+    let are_spared = delayed.is_none_or(|delayed| several < delayed);
+    all.min().filter(|_| are_spared)
 }
 
 /// Returns the median time of our own requests to the idle server.

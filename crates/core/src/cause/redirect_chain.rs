@@ -153,7 +153,7 @@ impl Chains {
     /// requests.
     fn prediction(&self, case: &Case<'_>) -> Option<Prediction> {
         let mut prediction =
-            evidence::prediction(case, Id::RedirectChain, &self.whole, &self.direct)?;
+            evidence::prediction(case, Id::RedirectChain, (&self.whole, &self.direct), None)?;
         let each = self.count as f64 * case.rhythm.weight / case.ledger.counts.count.max(1) as f64;
         prediction.at_rate *= each;
         let scaled = |(low, high)| (low * each, high * each);

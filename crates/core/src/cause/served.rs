@@ -193,7 +193,13 @@ impl KernelCalls {
             return None;
         }
         let is_asked = |place| matches!(place, KernelPlace::Asked(_));
-        let (mut claim, _) = claim(id, case, is_asked)?;
+        // What was answered in the end, such as by the address that was tried next, is not silence.
+        let part = if self.are_unanswered() {
+            self.silent
+        } else {
+            1.0
+        };
+        let (mut claim, _) = claim_of_part(id, case, is_asked, part)?;
         claim.callee = self.whom.map(|at| Callee {
             at,
             is_silent: self.are_unanswered(),
@@ -362,11 +368,22 @@ pub(super) fn shown(case: &Case<'_>) -> Option<Statement> {
     passed(case).map(|passed| passed.evidence())
 }
 
-/// Returns a claim on the server's time and its place, if `is_there` selects the place.
+/// Returns a claim on the server's time at a place, if `is_there` selects the place.
 pub(super) fn claim(
     id: Id,
     case: &Case<'_>,
     is_there: impl Fn(KernelPlace) -> bool,
+) -> Option<(Claim, KernelPlace)> {
+    claim_of_part(id, case, is_there, 1.0)
+}
+
+/// Returns a claim on a part (0 to 1) of the server's time at a place, if `is_there` selects the
+/// place.
+fn claim_of_part(
+    id: Id,
+    case: &Case<'_>,
+    is_there: impl Fn(KernelPlace) -> bool,
+    part: f64,
 ) -> Option<(Claim, KernelPlace)> {
     let passed =
         passed(case).filter(|passed| is_there(passed.place) && passed.is_of_slow_requests(case))?;
@@ -380,7 +397,10 @@ pub(super) fn claim(
         _ => thinking.rest(case)?,
     };
     let tally = &tally;
-    let mut claim = evidence::claim(id, Owner::Server, case, tally);
+    // What passed elsewhere stays when the cause is gone.
+    let share = passed.share() * part;
+    let there = tally.part(share);
+    let mut claim = evidence::claim(id, Owner::Server, case, &there);
     claim.exemplars = thinking.tally().exemplars();
     claim.evidence = vec![with_the_server(case, tally), passed.evidence()];
     claim.basis = Basis::new(tally.affected, false);
@@ -389,11 +409,9 @@ pub(super) fn claim(
         claim.basis.cap(Ceiling::LacksProcessors);
     }
     claim.text.summary = format!(
-        "Requests take {} (median) on the server before the answer begins, {} of all request \
-         time; {} of it passes",
+        "Requests take {} (median) on the server before the answer begins; {} of that time passes",
         median(&tally.saved),
-        percent(claim.time.share()),
-        percent(passed.share()),
+        percent(share),
     );
     claim.ruled_out.push(ruled_out(
         Id::ServerThink,

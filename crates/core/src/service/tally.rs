@@ -114,6 +114,22 @@ impl Tally {
         self.wall.add(turn.arrived, turn.left());
     }
 
+    /// Returns the tally of a part of the time that each exchange lost. `share` of it (0 to 1) is the
+    /// part.
+    pub(crate) fn part(&self, share: f64) -> Self {
+        let of = |nanos: u64| (nanos as f64 * share).round() as u64;
+        Self {
+            cost: Cost {
+                low: of(self.cost.low),
+                likely: of(self.cost.likely),
+                high: of(self.cost.high),
+            },
+            after: self.after.towards(&self.before, 1.0 - share),
+            saved: self.saved.scaled(share),
+            ..self.clone()
+        }
+    }
+
     /// Returns the latencies that all exchanges would have without the cause.
     pub(crate) fn without(&self, all: &Distribution) -> Distribution {
         all.with_replaced(&self.before, &self.after)

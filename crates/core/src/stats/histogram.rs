@@ -217,6 +217,30 @@ impl Distribution {
         all
     }
 
+    /// Returns the distribution with each observation multiplied by `factor`.
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        let buckets = self.buckets().into_iter();
+        Self::from_buckets(buckets.map(|(value, count)| ((value as f64 * factor) as u64, count)))
+    }
+
+    /// Returns the distribution whose quantiles lie between those of this one and of `other`, at
+    /// `part` (0 to 1) of the way. Both have equally many observations.
+    pub(crate) fn towards(&self, other: &Self, part: f64) -> Self {
+        let mut own = self.buckets().into_iter().peekable();
+        let mut others = other.buckets().into_iter().peekable();
+        let mut between = Vec::new();
+        while let (Some((from, left)), Some((to, of_other))) = (own.peek_mut(), others.peek_mut()) {
+            let count = (*left).min(*of_other);
+            let value = *from as f64 + (*to as f64 - *from as f64) * part;
+            between.push((value as u64, count));
+            *left -= count;
+            *of_other -= count;
+            while own.next_if(|(_, left)| *left == 0).is_some() {}
+            while others.next_if(|(_, left)| *left == 0).is_some() {}
+        }
+        Self::from_buckets(between)
+    }
+
     /// Returns the latencies that requests due every `interval` would have had. A request that took
     /// longer than the interval delayed those that were due meanwhile. Each of these is added with
     /// the time that remained when it was due.

@@ -27,6 +27,7 @@ struct Expected {
     /// The certainty of the place of the finding's time.
     place: Option<String>,
     cost: Option<(Sum, Sum)>,
+    p50: Option<(Sum, Sum)>,
     affected: Option<u64>,
     /// The file and line of the setting that is evidence, or `no`.
     configured: Option<String>,
@@ -137,10 +138,8 @@ impl Expected {
                 "affected" => {
                     expected.affected = Some(value.parse().map_err(|_| "a count is a number")?);
                 }
-                "cost" => {
-                    let (cost, error) = value.split_once('±').ok_or("a cost is SUM±SUM")?;
-                    expected.cost = Some((Sum::parse(cost)?, Sum::parse(error)?));
-                }
+                "cost" => expected.cost = Some(about(value)?),
+                "p50" => expected.p50 = Some(about(value)?),
                 _ => return Err(format!("a finding has no `{key}`")),
             }
         }
@@ -174,19 +173,32 @@ impl Expected {
         if let Some(expected) = self.affected {
             differ("affected", &expected.to_string(), &affected.to_string());
         }
-        if let Some((cost, error)) = &self.cost {
-            let mut values = Values::of(run.variables.clone());
-            values.named.insert("rtt".to_owned(), run.rtt);
-            let cost = cost.value(&mut values).expect("a cost of known names");
+        let mut values = Values::of(run.variables.clone());
+        values.named.insert("rtt".to_owned(), run.rtt);
+        let mut is_about = |what: &str, (sum, error): &(Sum, Sum), found: u64| {
+            let expected = sum.value(&mut values).expect("a time of known names");
             let error = error.value(&mut values).expect("an error of known names");
-            let found = (finding.cost_ns / affected.max(1)) as i64;
-            if (found - cost).abs() > error {
+            if (found as i64 - expected).abs() > error {
                 let ms = |nanos: i64| format!("{} ms", nanos as f64 / 1e6);
-                differ("mean cost", &ms(cost), &ms(found));
+                differ(what, &ms(expected), &ms(found as i64));
             }
+        };
+        if let Some(cost) = &self.cost {
+            is_about("mean cost", cost, finding.cost_ns / affected.max(1));
+        }
+        if let Some(p50) = &self.p50 {
+            let predicted = finding.predicted.as_ref();
+            let predicted = predicted.map(|predicted| predicted.latency_ns.p50);
+            is_about("predicted p50", p50, predicted.unwrap_or_default());
         }
         wrong
     }
+}
+
+/// Reads a time and its maximum error.
+fn about(value: &str) -> Result<(Sum, Sum), String> {
+    let (sum, error) = value.split_once('±').ok_or("a time is SUM±SUM")?;
+    Ok((Sum::parse(sum)?, Sum::parse(error)?))
 }
 
 /// Returns the fault if the report gives the capture point a wrong position.

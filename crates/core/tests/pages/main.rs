@@ -8,13 +8,13 @@
 //! **Expected result.** The findings must be those of the `expect:` lines, in that order, and no
 //! others:
 //! ```text
-//! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [affected=7] [configured=FILE:LINE|no]
+//! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [p50=9ms±1ms] [affected=7] [configured=FILE:LINE|no]
 //! expect: note ID           a note, and no finding
 //! expect: nothing           no finding on any cause
 //! may: ID …                 these findings are also allowed; `unknown` allows waits of unknown kind
 //! expect-not: ID …          excludes these findings; without any `expect:`, all others are allowed
 //! ```
-//! `cost` is the mean per affected exchange. `configured` is the place of the setting that is
+//! `cost` is the mean per affected exchange, and `p50` the predicted median. `configured` is the place of the setting that is
 //! evidence. Three things are always checked: the waits of each exchange add up to it exactly, no
 //! complete exchange has a wait of unknown kind, and (for round trips of 1 ms or more) the report
 //! gives the right position of the capture point.

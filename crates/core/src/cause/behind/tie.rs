@@ -150,7 +150,7 @@ fn best(wait: &ServerWait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)
     let callers: BTreeSet<Endpoint> = within.iter().map(|(_, call)| call.caller).collect();
     let of_caller = |caller: Endpoint| {
         let own = within.iter().filter(|(_, call)| call.caller == caller);
-        of(own.copied().collect())
+        of(followed(&wait.front, own.copied().collect(), within))
     };
     let apart = |(_, tie): &(Vec<usize>, Tie)| tie.apart;
     let own = callers.into_iter().filter_map(of_caller).min_by_key(apart);
@@ -165,6 +165,24 @@ fn best(wait: &ServerWait, within: &[(usize, Call)]) -> Option<(Vec<usize>, Tie)
         }
         own => own.into_iter().chain(any).min_by_key(apart),
     }
+}
+
+/// Adds to the calls on one connection what followed if the last of them got no answer: it was given up
+/// before the call whose answer the wait's own answer followed.
+fn followed(
+    front: &Moment,
+    mut own: Vec<(usize, Call)>,
+    within: &[(usize, Call)],
+) -> Vec<(usize, Call)> {
+    let Some((_, silent)) = own.last().filter(|(_, call)| call.answered.is_none()) else {
+        return own;
+    };
+    let later = within.iter().filter(|(_, call)| call.begin > silent.begin);
+    let last = later.filter_map(|&(at, call)| Some((call.answered?, at, call)));
+    let last = last.max_by_key(|(answered, at, _)| (*answered, *at));
+    let is_next = |answered: Timestamp| front.answered.since(answered) <= ORDINARY_WORK;
+    own.extend(last.and_then(|(answered, at, call)| is_next(answered).then_some((at, call))));
+    own
 }
 
 /// Returns calls that follow one another, over any connections: each is the first to begin after the
