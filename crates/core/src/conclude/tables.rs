@@ -22,7 +22,7 @@ use crate::stats::histogram::Distribution;
 /// Minimum share of the due responses that a service must return to keep up. The requests in flight
 /// at the end are less than the missing share.
 const KEEPS_UP: f64 = 0.97;
-/// Capturing is mentioned if it changes the median latency by at least this time ...
+/// Capturing is mentioned if it changes the mean latency by at least this time ...
 const DISTURBED: Duration = Duration::from_micros(100);
 /// ... and by at least this share.
 const DISTURBED_SHARE: f64 = 0.1;
@@ -446,18 +446,22 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
 }
 
 /// Returns the remark that compares the service's latency during packet capture with its latency
-/// before, if they differ by a material share and time.
+/// before, if the means differ by a material share and time, and by more than they vary from second to
+/// second. The median is no measure: if a service has quick and slow requests, a few more of either
+/// make it jump from one to the other.
 fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
-    let [without, with] = [alone, observed].map(|load| load.latency.quantile(0.5));
-    let (without, with) = (without?, with?);
-    let changed = with.abs_diff(without);
-    if changed < DISTURBED || changed.as_secs_f64() < without.as_secs_f64() * DISTURBED_SHARE {
+    let (without, with) = (alone.latency.mean()?, observed.latency.mean()?);
+    let (difference, margin) = alone.change_to(observed)?;
+    let changed = Duration::from_nanos(difference.unsigned_abs());
+    let is_material =
+        changed >= DISTURBED && changed.as_secs_f64() >= without.as_secs_f64() * DISTURBED_SHARE;
+    if !is_material || difference.abs() <= margin {
         return None;
     }
     let text = format!(
-        "Effect of capturing: the median request took {} without it and {} with it. The latency \
+        "Effect of capturing: a request took {} (mean) without it and {} with it. The latency \
          figures come from the part without it, the explanation of the time from the part with it.",
         human(without),
         human(with)
@@ -471,6 +475,7 @@ fn disturbance(facts: &Facts) -> Option<Remark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::event::LoadCluster;
 
     #[test]
     fn what_is_asked_at_once_is_at_an_even_pace_too() {
@@ -495,6 +500,53 @@ mod tests {
             one.count > met.count,
             "with one at a time others would have waited"
         );
+    }
+
+    /// Returns true if an effect of capturing is told, for the latencies in milliseconds of the requests
+    /// of each second without capture, and with it.
+    fn is_told_to_disturb(parts: [&[[u64; 4]]; 2]) -> bool {
+        let mut facts = Facts::default();
+        for (seconds, is_observed) in parts.into_iter().zip([false, true]) {
+            let begun = Timestamp::from_parts(if is_observed { 100 } else { 0 }, 0);
+            let start = PhaseStart {
+                target: TargetId::Subject,
+                end: begun + Duration::from_secs(seconds.len() as u64),
+                experiment: None,
+                connections: 2,
+                offered_rate: None,
+                turns: 1,
+                active: Duration::from_secs(seconds.len() as u64),
+                is_observed,
+            };
+            facts.loads.begin(begun, Phase::Baseline, start);
+            for (second, millis) in seconds.iter().enumerate() {
+                let mut latency = Distribution::default();
+                for ms in millis {
+                    latency.record_many(Duration::from_millis(*ms), 10);
+                }
+                let cluster = LoadCluster {
+                    second: second as u32,
+                    latency,
+                    ..LoadCluster::default()
+                };
+                facts.loads.cluster(Phase::Baseline, cluster);
+            }
+        }
+        disturbance(&facts).is_some()
+    }
+
+    #[test]
+    fn a_median_that_jumps_between_two_values_is_no_effect_of_capturing() {
+        let [mostly_slow, mostly_quick] = [[30, 118, 118, 118], [30, 30, 30, 118]];
+        let mixed = [mostly_slow, mostly_quick, mostly_slow];
+        assert!(!is_told_to_disturb([
+            &[mostly_slow, mostly_slow, mostly_quick, mostly_slow],
+            &[mostly_quick, mostly_slow, mostly_quick],
+        ]));
+        assert!(!is_told_to_disturb([&mixed, &mixed]));
+        // A near miss: it is slower in each second.
+        let slower = mixed.map(|second| second.map(|ms| ms + 200));
+        assert!(is_told_to_disturb([&mixed, &slower]));
     }
 
     #[test]

@@ -561,6 +561,14 @@ impl LoadSum {
         self.failures.values().sum()
     }
 
+    /// Returns the difference of `other`'s mean latency to this one, and twice its standard error, in
+    /// nanoseconds: a smaller difference may be the variation from second to second.
+    pub(crate) fn change_to(&self, other: &Self) -> Option<(i64, i64)> {
+        let difference = signed(other.latency.mean()?) - signed(self.latency.mean()?);
+        let margin = 2.0 * (error(self).powi(2) + error(other).powi(2)).sqrt();
+        Some((difference, margin as i64))
+    }
+
     /// Returns the mean latency of each second, in nanoseconds.
     fn means(&self) -> Vec<f64> {
         self.seconds
@@ -587,10 +595,8 @@ impl<'a> ExperimentResult<'a> {
         alternations: u64,
         usual: Option<Duration>,
     ) -> Option<Self> {
-        let (without, with) = (control.latency.mean()?, treated.latency.mean()?);
-        let difference = signed(with) - signed(without);
-        let margin = 2.0 * (error(control).powi(2) + error(treated).powi(2)).sqrt();
-        let margin = margin as i64;
+        let without = control.latency.mean()?;
+        let (difference, margin) = control.change_to(treated)?;
         let high = difference.saturating_add(margin);
         let is_quick = usual.is_some_and(|usual| without * MUCH_QUICKER < usual);
         Some(Self {

@@ -277,7 +277,8 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
     text
 }
 
-/// Describes by how much the observation slowed the subject down.
+/// Describes how long requests took with and without the observation. The report says if that is an
+/// effect of it.
 fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let mean = |summary: &Summary| {
         let subject = summary
@@ -289,7 +290,7 @@ fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let (without, with) = (mean(unobserved)?, mean(observed)?);
     let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-9);
     Some(format!(
-        "mean {} observed, {} unobserved: observing changes it by {:+.1} %",
+        "mean {} observed, {} unobserved ({:+.1} %)",
         words::time(with),
         words::time(without),
         (ratio - 1.0) * 100.0
