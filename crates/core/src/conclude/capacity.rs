@@ -31,6 +31,7 @@ pub(super) fn capacity(facts: &Facts) -> Option<Capacity> {
     let carried = ramp::carried(levels)?;
     let asked = carried.asked;
     let idle = carried.first.median;
+    let travel = facts.round_trip(TargetId::Subject).unwrap_or_default();
     let is_saturated = carried.limit.is_some();
     // Levels are short: a service that has only just started is quicker later.
     let rate = carried.rate.max(rate_of_load(facts).unwrap_or_default());
@@ -49,7 +50,8 @@ pub(super) fn capacity(facts: &Facts) -> Option<Capacity> {
         } else {
             0
         },
-        served_at_once: rate * idle.as_secs_f64(),
+        // On their way, requests are not served.
+        served_at_once: rate * idle.saturating_sub(travel).as_secs_f64(),
         processors: asked.processors.as_ref().map(shares),
         levels: levels.iter().map(level).collect(),
     })
@@ -236,7 +238,10 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::event::{Event, EventBody, LoadCluster};
+    use crate::observed::event::{
+        Coming, Event, EventBody, LoadCluster, ProbeAnswer, ProbeMethod, ProbeSample, Stamp,
+    };
+    use crate::observed::flow::Endpoint;
     use crate::observed::time::Timestamp;
 
     const SECONDS: u64 = 4;
@@ -244,6 +249,12 @@ mod tests {
     /// Returns the rate that is told if the level of the asked load had 10 answers per second, and the
     /// load itself answered with these statuses.
     fn rate(statuses: &[(u16, u64)], connections: u32) -> f64 {
+        capacity(&facts(statuses, connections))
+            .expect("levels")
+            .rate
+    }
+
+    fn facts(statuses: &[(u16, u64)], connections: u32) -> Facts {
         let at = Timestamp::from_nanos(1_000_000_000);
         let level = |connections, is_asked| LevelSample {
             connections,
@@ -281,7 +292,44 @@ mod tests {
         for body in bodies {
             facts.observe(Event::here(at, Phase::Baseline, body));
         }
-        capacity(&facts).expect("levels").rate
+        facts
+    }
+
+    /// A probe that the server's kernel answered.
+    fn probe(rtt: Duration) -> ProbeSample {
+        ProbeSample {
+            target: TargetId::Subject,
+            endpoint: Endpoint::new([10, 0, 0, 2].into(), 80),
+            method: ProbeMethod::TcpSyn,
+            answer: ProbeAnswer::Open,
+            rtt: Some(rtt),
+            stamp: Stamp::Kernel,
+            ttl: None,
+            syn_retransmissions: 0,
+            number: 0,
+            coming: Coming::InTime,
+            noticed: None,
+            queued: None,
+            step: None,
+            headers: 0,
+            reply: None,
+            phases: None,
+        }
+    }
+
+    #[test]
+    fn requests_on_their_way_are_not_served() {
+        let mut facts = facts(&[(200, 160)], 8);
+        let at_once = |facts: &Facts| capacity(facts).expect("levels").served_at_once;
+        // 40 answers per second, each of which takes a single request 50 ms.
+        assert!((at_once(&facts) - 2.0).abs() < 0.01);
+        let event = EventBody::Probe(probe(Duration::from_millis(25)));
+        facts.observe(Event::here(
+            Timestamp::from_nanos(1),
+            Phase::Baseline,
+            event,
+        ));
+        assert!((at_once(&facts) - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub struct Capacity {
     /// Mean time for which a request waits for others under the asked load. In closed loop, this is
     /// what Little's law says: connections divided by the rate under this load, minus `idle_ns`.
     pub queue_ns: u64,
-    /// Mean number of requests that are served at the same time: `rate` times `idle_ns`.
+    /// Mean number of requests that are served at the same time: `rate` times `idle_ns` without the
+    /// round trip, if probes measured it.
     pub served_at_once: f64,
     /// Who used the processors of this host under the asked load; `None` if that was not measured.
     pub processors: Option<ProcessorShares>,
