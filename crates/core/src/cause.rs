@@ -31,7 +31,7 @@ mod delayed_ack_harmless;
 mod delays;
 mod disorder;
 mod dns_parallel_query_loss;
-mod dns_retry;
+pub(crate) mod dns_retry;
 mod dns_search_list;
 mod dns_slow_resolver;
 mod dns_tcp_fallback;

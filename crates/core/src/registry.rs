@@ -579,7 +579,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsRetry: "dns-retry" by dns_retry {
-                title: "Lookups wait for queries that were lost",
+                title: "Lookups wait for queries that got no answer",
                 layer: Name,
                 waits: [],
                 is_silence: true,

@@ -1,6 +1,9 @@
 //! The rule of the cause `dns-retry`.
 
+use core::net::IpAddr;
+
 use super::delays::Delays;
+use super::evidence::median;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Basis, Claim};
@@ -9,6 +12,7 @@ use crate::exchange::wait::Owner;
 use crate::preconnect::LostQueries;
 use crate::report::counted;
 use crate::stats::Merge;
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
@@ -55,6 +59,35 @@ const MAY_BE_SLOW: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if a resolver answered nothing, and the one that was asked next answered.
+const SILENT: Wording = Wording {
+    summary: "The resolver {first}, which is asked first for the name of {service}, does not answer. \
+              The program's resolver library waits {waited} (median), and then asks {second}, which \
+              answers.",
+    ruled_out: &[(
+        Id::DnsSlowResolver,
+        "{first} answered no query at all, and {second} those that it got",
+    )],
+    overturned_by: "an answer of {first} to any query",
+    fix: &[
+        (
+            "resolver",
+            "find out why {first} does not answer: is it up, does a firewall drop queries to it",
+        ),
+        (
+            "client",
+            "take {first} out of /etc/resolv.conf, or list it last; `options timeout:1`",
+        ),
+    ],
+};
+
+/// The wording for lookups that no connection followed.
+const SILENT_ALONE: Wording = Wording {
+    summary: "The resolver {first}, which is asked first, does not answer. The client waits {waited} \
+              (median), and then asks {second}, which answers.",
+    ..SILENT
+};
+
 /// The answer to a retry comes at once if it takes less than this part of the wait before the retry.
 /// A resolver that is slower than the wait answers the first query at any time after the retry.
 const AT_ONCE: u32 = 10;
@@ -73,8 +106,13 @@ pub(crate) struct Rule {
     pub(super) all: Delays,
     /// The lookups in which only the second of two queries was lost.
     pub(super) second: Delays,
-    /// Number of lookups of which a retry was answered at once.
+    /// Number of lookups of which a retry was answered at once, by the resolver that was asked first.
     at_once: u64,
+    /// Number of lookups of which another resolver answered the retry, and the least pair of first
+    /// and second one.
+    moved: u64,
+    #[merge(least)]
+    resolvers: Option<(IpAddr, IpAddr)>,
 }
 
 impl super::Rule for Rule {
@@ -88,7 +126,15 @@ impl super::Rule for Rule {
             LostQueries::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets.numbers()),
             LostQueries::Something => {}
         }
-        self.at_once += u64::from(lookup.answered_after_retry * AT_ONCE <= lookup.retried);
+        let is_at_once = lookup.answered_after_retry * AT_ONCE <= lookup.retried;
+        match lookup.second {
+            None => self.at_once += u64::from(is_at_once),
+            Some(second) => {
+                let pair = (lookup.resolver, second);
+                self.moved += 1;
+                self.resolvers = Some(self.resolvers.map_or(pair, |known| known.min(pair)));
+            }
+        }
         self.all.add(lookup.retried, &lookup.packets.numbers());
     }
 
@@ -111,8 +157,25 @@ impl Rule {
         self.lookups
     }
 
+    /// Returns the resolver that answered nothing, and the one that was asked next and answered, if
+    /// that is so of all retried lookups.
+    fn silent(&self, case: &Case<'_>) -> Option<(IpAddr, IpAddr)> {
+        let (first, second) = self.resolvers.filter(|_| self.moved == self.all.count())?;
+        case.facts
+            .hosts
+            .nearest(first)
+            .is_none()
+            .then_some((first, second))
+    }
+
     fn claim(&self, case: &Case<'_>) -> Claim {
-        let mut claim = self.all.claim(Id::DnsRetry, Owner::Path, case);
+        let silent = self.silent(case);
+        let owner = if silent.is_some() {
+            Owner::Resolver
+        } else {
+            Owner::Path
+        };
+        let mut claim = self.all.claim(Id::DnsRetry, owner, case);
         claim.affected.of = self.lookups;
         let text = format!(
             "in {} of {} a query was retried because no answer had come, {} (median) later",
@@ -121,6 +184,10 @@ impl Rule {
             self.all.median(),
         );
         claim.evidence.push(self.all.evidence(text));
+        if let Some(resolvers) = silent {
+            tell_silent(&mut claim, &SILENT, resolvers, &self.all.lost);
+            return claim;
+        }
         // A few answers of a slow resolver come at once by chance.
         let may_be_slow = self.at_once * 2 < self.all.count();
         claim.basis = Basis::new(self.all.count(), may_be_slow);
@@ -128,4 +195,28 @@ impl Rule {
         wording.tell(&mut claim, &[("waited", &self.all.median())]);
         claim
     }
+}
+
+/// Adds the texts on a resolver that is silent, and on the second one, to the claim on lookups without a
+/// connection.
+pub(crate) fn tell_silent_alone(
+    claim: &mut Claim,
+    resolvers: (IpAddr, IpAddr),
+    lost: &Distribution,
+) {
+    tell_silent(claim, &SILENT_ALONE, resolvers, lost);
+}
+
+fn tell_silent(
+    claim: &mut Claim,
+    wording: &Wording,
+    (first, second): (IpAddr, IpAddr),
+    lost: &Distribution,
+) {
+    claim.basis = Basis::new(lost.count(), false);
+    let waited = median(lost);
+    wording.tell(
+        claim,
+        &[("first", &first), ("second", &second), ("waited", &waited)],
+    );
 }

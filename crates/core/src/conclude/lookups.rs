@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Observations;
 use super::blank::Blank;
+use crate::cause::dns_retry;
 use crate::cause::evidence::{self, MATERIAL_SHARE, human, median};
 use crate::claim::{Advice, Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
@@ -111,13 +112,23 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
     let mut all = retried.lost.clone();
     all.absorb(unanswered.lost.clone());
     let about = (evidence, resolver, resolved);
-    let mut claim = claim(about, Id::DnsRetry, Owner::Path, &all)?;
+    let silent = silent(evidence, resolver, resolved);
+    let owner = if silent.is_some() {
+        Owner::Resolver
+    } else {
+        Owner::Path
+    };
+    let mut claim = claim(about, Id::DnsRetry, owner, &all)?;
     claim.evidence.extend(shown(
         retried,
         format!(
-            "{} of {} got an answer from {resolver} only after a retry, {} (median) later: {}",
+            "{} of {} got an answer{} only after a retry, {} (median) later: {}",
             retried.count(),
             counted(resolved.lookups, "lookup", "lookups"),
+            match silent {
+                Some(second) => format!(" of {second}, and none of {resolver},"),
+                None => format!(" from {resolver}"),
+            },
             median(&retried.lost),
             retried.name,
         ),
@@ -132,6 +143,10 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
             unanswered.name,
         ),
     ));
+    if let Some(second) = silent {
+        dns_retry::tell_silent_alone(&mut claim, (resolver, second), &all);
+        return Some(claim);
+    }
     // A resolver that gets no answer from its own upstream servers looks the same: it does not
     // answer either.
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
@@ -161,6 +176,14 @@ fn lost(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Optio
         ),
     ];
     Some(claim)
+}
+
+/// Returns the resolver that answered what `resolver` had left unanswered, if that one answered no
+/// lookup at all.
+fn silent(evidence: &Observations, resolver: IpAddr, resolved: &Resolved) -> Option<IpAddr> {
+    let is_silent = resolved.moved == resolved.retried.count()
+        && evidence.facts.hosts.nearest(resolver).is_none();
+    resolved.second.filter(|_| is_silent)
 }
 
 /// Returns the claim on answers that were slow although no packet was lost.

@@ -70,6 +70,8 @@ pub(crate) struct Lookup {
     pub(crate) answered_after_retry: Duration,
     /// The queries that had to be retried.
     pub(crate) lost: LostQueries,
+    /// The resolver that answered what the first one had left unanswered.
+    pub(crate) second: Option<IpAddr>,
     /// Number of names that were queried.
     pub(crate) names: u32,
     /// The time spent on other names that do not exist, before the first query for the name.

@@ -69,13 +69,18 @@ struct Step {
 struct Query {
     kind: Kind,
     id: u16,
+    /// The port of the latest query, and of the one before: each resolver may be asked from a socket
+    /// of its own.
     port: u16,
+    earlier_port: u16,
     first: Timestamp,
     last: Timestamp,
     sends: u32,
     /// Time of a truncated answer.
     truncated: Option<Timestamp>,
     answered: Option<Timestamp>,
+    /// The resolver that answered.
+    answered_by: Option<IpAddr>,
     has_addresses: bool,
     /// True if the resolver could not answer.
     is_failed: bool,
@@ -152,6 +157,7 @@ impl OpenLookup {
             return false;
         };
         query.repeat(place);
+        self.note_resolver(place.destination.addr);
         true
     }
 
@@ -193,9 +199,11 @@ impl OpenLookup {
         if self.is_used() {
             return false;
         }
+        let is_moved = self.resolver != place.destination.addr;
+        let soonest = if is_moved { SOONEST_RETRY } else { LATE_RETRY };
         let is_due = |query: &Query| {
             let since = place.at.since(query.last);
-            let is_late = (LATE_RETRY..=LATEST_RETRY).contains(&since);
+            let is_late = (soonest..=LATEST_RETRY).contains(&since);
             let is_streamed = place.is_stream && query.truncated.is_some();
             query.answered.is_none() && (is_late || is_streamed)
         };
@@ -203,13 +211,16 @@ impl OpenLookup {
             return false;
         };
         query.id = message.id;
-        query.port = place.source.port;
         query.repeat(place);
-        let resolver = place.destination.addr;
+        self.note_resolver(place.destination.addr);
+        true
+    }
+
+    /// Remembers a resolver that was asked the same question.
+    fn note_resolver(&mut self, resolver: IpAddr) {
         if self.others.len() < MAX_OTHERS && self.asked().all(|asked| asked != resolver) {
             self.others.push(resolver);
         }
-        true
     }
 
     /// Processes a query if it is for the next name of a search list, sent because the previous
@@ -239,7 +250,8 @@ impl OpenLookup {
             return None;
         }
         let query = self.query(message, |query| {
-            query.id == message.id && (place.is_stream || query.port == place.destination.port)
+            let is_its_port = [query.port, query.earlier_port].contains(&place.destination.port);
+            query.id == message.id && (place.is_stream || is_its_port)
         })?;
         if query.answered.is_some() {
             return Some(Vec::new());
@@ -249,6 +261,7 @@ impl OpenLookup {
             return Some(Vec::new());
         }
         query.answered = Some(place.at);
+        query.answered_by = Some(place.source.addr);
         query.has_addresses = !message.addresses.is_empty();
         query.is_failed = FAILURES.contains(&message.code);
         query.is_nonexistent = message.code == NXDOMAIN;
@@ -300,6 +313,7 @@ impl OpenLookup {
             retried,
             answered_after_retry: self.answered_after_retry(),
             lost: self.lost(),
+            second: self.second(),
             names: u32::try_from(self.steps.len()).unwrap_or(u32::MAX),
             searched,
             suffixes,
@@ -369,6 +383,15 @@ impl OpenLookup {
         waits.max().unwrap_or_default()
     }
 
+    /// Returns the resolver that answered the retried queries, if the first one answered none of them.
+    fn second(&self) -> Option<IpAddr> {
+        let retried = self.queries().filter(|query| query.was_lost());
+        let mut by = retried.filter_map(|query| query.answered_by);
+        let second = by.next()?;
+        let is_first = |by: IpAddr| by == self.resolver;
+        (!is_first(second) && !by.any(is_first)).then_some(second)
+    }
+
     fn lost(&self) -> LostQueries {
         let step = self
             .steps
@@ -425,11 +448,13 @@ impl Query {
             kind: message.kind,
             id: message.id,
             port: place.source.port,
+            earlier_port: place.source.port,
             first: place.at,
             last: place.at,
             sends: 1,
             truncated: None,
             answered: None,
+            answered_by: None,
             has_addresses: false,
             is_failed: false,
             is_nonexistent: false,
@@ -439,6 +464,9 @@ impl Query {
     /// Records that the question was sent again. Over TCP, or after an answer, this is not a retry
     /// after a loss.
     fn repeat(&mut self, place: MessageSighting) {
+        if self.port != place.source.port {
+            (self.earlier_port, self.port) = (self.port, place.source.port);
+        }
         let is_retry = !place.is_stream && self.answered.is_none();
         if is_retry && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;

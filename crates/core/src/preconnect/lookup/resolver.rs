@@ -27,6 +27,9 @@ pub(crate) struct Resolved {
     pub(crate) took: Distribution,
     /// Time until queries were retried, in lookups that were answered in the end.
     pub(crate) retried: ResolvedKind,
+    /// Number of retried lookups that another resolver answered, and the first such resolver.
+    pub(crate) moved: u64,
+    pub(crate) second: Option<IpAddr>,
     /// Time until queries were retried, in lookups that were never answered.
     pub(crate) unanswered: ResolvedKind,
     /// Time from a truncated answer to the answer over TCP.
@@ -114,6 +117,8 @@ impl Resolved {
         let name = &lookup.name;
         if !lookup.retried.is_zero() {
             self.retried.add(lookup.retried, name, lookup.packets);
+            self.moved += u64::from(lookup.second.is_some());
+            self.second = self.second.or(lookup.second);
         }
         if !lookup.streamed.is_zero() {
             self.streamed.add(lookup.streamed, name, lookup.packets);
