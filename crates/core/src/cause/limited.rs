@@ -381,13 +381,14 @@ impl<K> Limited<K> {
     }
 }
 
-/// Returns the time for which the message stalled, minus the time that slow start would have taken
-/// anyway.
+/// Returns the time for which the limit stopped the message, without the time that slow start would
+/// have taken anyway. What other limits took is not its own.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
-    delivery
-        .stalled
+    let stalled = delivery.stalled;
+    stalled
         .held
-        .saturating_sub(delivery.stalled.spared)
+        .saturating_sub(stalled.spared)
+        .min(stalled.stopped + stalled.drain)
 }
 
 impl Messages {
@@ -674,6 +675,27 @@ mod tests {
         assert!(is_too_small(6), "a round trip");
         assert!(is_too_small(20), "nearly four of them");
         assert!(!is_too_small(60), "a queue, or the receiver");
+    }
+
+    #[test]
+    fn a_window_costs_its_own_stops_and_a_round_trip_for_each() {
+        let cost = |whole: u64| {
+            let delivery = Delivery {
+                stops: 10,
+                ..windowed(4, Duration::from_millis(whole))
+            };
+            // Other limits held the message as well, for 200 ms in all.
+            assert!(delivery.stalled.held > delivery.stalled.stopped);
+            super::super::receive_window::SmallWindow::cost(&delivery)
+        };
+        let ms = |n| Some(Duration::from_millis(n));
+        assert_eq!(cost(6), ms(60), "ten round trips");
+        assert_eq!(cost(12), ms(60), "the receiver takes the other half");
+        assert_eq!(
+            cost(3),
+            ms(30),
+            "a near miss: the stops are shorter than round trips"
+        );
     }
 
     #[test]

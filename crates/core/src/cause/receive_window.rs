@@ -84,8 +84,14 @@ pub(crate) struct SmallWindow;
 impl LimitRule for SmallWindow {
     const ID: Id = Id::ReceiveWindow;
 
+    /// Returns the time of the stops; if the window is too small, at most a round trip for each. When
+    /// the receiver takes longer to open it, a larger one saves no more.
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        is_window(delivery).then(|| beyond_slow_start(delivery))
+        let most = match read_late(delivery) {
+            Some(_) => Duration::MAX,
+            None => delivery.round_trip.saturating_mul(delivery.stops),
+        };
+        is_window(delivery).then(|| beyond_slow_start(delivery).min(most))
     }
 
     /// Returns false if only the first exchanges of connections fill the window. The receiver tunes

@@ -53,7 +53,7 @@ impl LimitRule for ClosedWindow {
     const ID: Id = Id::ZeroWindow;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        is_closed(delivery).then(|| beyond_slow_start(delivery).min(delivery.stalled.stopped))
+        is_closed(delivery).then(|| beyond_slow_start(delivery))
     }
 
     fn culprit(sender: Side) -> Owner {
