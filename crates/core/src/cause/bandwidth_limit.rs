@@ -167,7 +167,7 @@ impl<const IS_EVEN: bool> LimitRule for Bottleneck<IS_EVEN> {
         (is_uneven || is_shared).then_some((SEEN_TOGETHER, &TOGETHER))
     }
 
-    fn complete(claim: &mut Claim, _: &Case<'_>, _: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, _: &Delivery, _: &Together) {
         // How much faster messages become depends on the rate of the link that replaces this one.
         claim.time.predicted = None;
     }

@@ -261,8 +261,8 @@ pub(super) trait LimitRule: Default + Clone + fmt::Debug {
     }
 
     /// Adds parts to the claim that only some cases need.
-    fn complete(claim: &mut Claim, case: &Case<'_>, worst: &Delivery) {
-        let _ = (claim, case, worst);
+    fn complete(claim: &mut Claim, case: &Case<'_>, worst: &Delivery, together: &Together) {
+        let _ = (claim, case, worst, together);
     }
 
     /// Returns true if the limit is a fault, and false if it is intended.
@@ -291,6 +291,10 @@ struct Messages {
     opening: u64,
     /// The length of all limited messages, in bytes.
     bytes: u64,
+    /// The least and the highest of their constant rates, in bytes per second.
+    rates: Option<[f64; 2]>,
+    /// True if the first message of a connection is among them.
+    has_first: bool,
     /// The message that lost most time.
     worst: Option<Delivery>,
 }
@@ -302,6 +306,11 @@ pub(super) struct Together {
     pub(super) rate: f64,
     /// The mean number of messages at a time.
     pub(super) side_by_side: f64,
+    /// The least and the highest rate of single messages, in bytes per second, of those with a constant
+    /// rate.
+    pub(super) rates: Option<[f64; 2]>,
+    /// True if the first message of a connection is among them.
+    pub(super) has_first: bool,
 }
 
 impl<K: LimitRule> super::Rule for Limited<K> {
@@ -327,6 +336,8 @@ impl<K: LimitRule> super::Rule for Limited<K> {
             side.stops += u64::from(delivery.stops);
             side.bytes = side.bytes.saturating_add(delivery.size.bytes);
             side.opening += u64::from(exchange.id.ordinal < TUNED_FROM);
+            side.has_first |= delivery.rested.is_none();
+            side.add_rates(delivery.rate.map(|rate| [rate, rate]));
             side.offer(delivery);
         }
     }
@@ -407,7 +418,16 @@ impl Messages {
         Together {
             rate: self.bytes as f64 / time,
             side_by_side: self.tally.before.sum_ns() as f64 / 1e9 / time,
+            rates: self.rates,
+            has_first: self.has_first,
         }
+    }
+
+    fn add_rates(&mut self, others: Option<[f64; 2]>) {
+        self.rates = match (self.rates, others) {
+            (Some([least, most]), Some([low, high])) => Some([least.min(low), most.max(high)]),
+            (known, other) => known.or(other),
+        };
     }
 
     /// Keeps the message that stalled longest. If two are equal, the one with lower packet numbers
@@ -431,12 +451,16 @@ impl Merge for Messages {
             stops,
             opening,
             bytes,
+            rates,
+            has_first,
             worst,
         } = other;
         self.tally.merge(tally);
         self.stops += stops;
         self.opening += opening;
         self.bytes = self.bytes.saturating_add(bytes);
+        self.add_rates(rates);
+        self.has_first |= has_first;
         worst.iter().for_each(|worst| self.offer(worst));
     }
 }
@@ -493,7 +517,7 @@ fn claim<K: LimitRule>(
     );
     claim.basis = Basis::new(messages.stops, false);
     wording.tell(&mut claim, &values);
-    K::complete(&mut claim, case, worst);
+    K::complete(&mut claim, case, worst, &together);
     claim
 }
 

@@ -6,10 +6,10 @@
 
 use core::time::Duration;
 
-use super::limited::{LimitRule, Limited, beyond_slow_start};
+use super::limited::{LimitRule, Limited, Together, beyond_slow_start};
 use super::wording::Wording;
 use super::{Case, Id};
-use crate::claim::{Ceiling, Claim};
+use crate::claim::{Basis, Ceiling, Claim};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::observed::time::Timestamp;
 
@@ -45,6 +45,36 @@ const WORDING: Wording = Wording {
         ),
     ],
 };
+
+/// The wording if the rate may follow the estimate of a congestion control.
+const MAY_FOLLOW: Wording = Wording {
+    summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \
+        the path nor a window requires it: {cost}. A congestion control that paces, such as BBR, \
+        does so at the rate that it estimates; a rate that is set looks the same.",
+    fix: &[
+        (
+            "{from}",
+            "look which congestion control the connections use (`ss -ti`): with BBR, find out why its \
+             bandwidth estimate is low",
+        ),
+        (
+            "{from}",
+            "with another one, look for {SO_MAX_PACING_RATE} (systemd, HAProxy, nginx modules, video \
+             servers) and fq's maxrate (`tc qdisc show`), and raise it",
+        ),
+    ],
+    ..WORDING
+};
+
+/// Maximum ratio of the rates of messages that are paced at a rate that is set.
+const SAME_RATE: f64 = 1.1;
+
+/// Returns true if the rate is set, and does not follow an estimate. BBR sends the beginning of a
+/// connection faster and faster, to find out what the path carries, and its estimate changes.
+fn is_set(together: &Together) -> bool {
+    let is_same = |[least, most]: [f64; 2]| most <= least * SAME_RATE;
+    together.has_first && together.rates.is_some_and(is_same)
+}
 
 /// The period in which there were captures, but no kernel paced: from 1990 to November 2013, when
 /// Linux 3.12 introduced pacing. Earlier timestamps come from a clock that was not set.
@@ -83,7 +113,17 @@ impl LimitRule for Paced {
         (SEEN, &WORDING)
     }
 
-    fn complete(claim: &mut Claim, case: &Case<'_>, _: &Delivery) {
+    fn words_together(
+        _: &Delivery,
+        together: &Together,
+    ) -> Option<(&'static str, &'static Wording)> {
+        (!is_set(together)).then_some((SEEN, &MAY_FOLLOW))
+    }
+
+    fn complete(claim: &mut Claim, case: &Case<'_>, _: &Delivery, together: &Together) {
+        if !is_set(together) {
+            claim.basis = Basis::new(claim.affected.exchanges, true);
+        }
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
             // A slow device at the sender, or a hub, may be the reason instead.
@@ -95,6 +135,19 @@ impl LimitRule for Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_changes_or_was_not_seen_from_the_start_may_be_an_estimate() {
+        let together = |least, most, has_first| Together {
+            rate: most,
+            side_by_side: 1.0,
+            rates: Some([least, most]),
+            has_first,
+        };
+        assert!(is_set(&together(1e6, 1.05e6, true)));
+        assert!(!is_set(&together(1e6, 1.4e6, true)), "it changes");
+        assert!(!is_set(&together(1e6, 1.05e6, false)), "no beginning");
+    }
 
     #[test]
     fn what_no_kernel_did_yet_is_only_possible() {

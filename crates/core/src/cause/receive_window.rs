@@ -8,7 +8,8 @@
 use core::time::Duration;
 
 use super::limited::{
-    LimitRule, Limited, beyond_slow_start, is_closed, owner, read_late, standing, takes_a_trip,
+    LimitRule, Limited, Together, beyond_slow_start, is_closed, owner, read_late, standing,
+    takes_a_trip,
 };
 use super::wording::Wording;
 use super::{Case, Id};
@@ -109,7 +110,7 @@ impl LimitRule for SmallWindow {
         (SEEN, if is_read { &WORDING } else { &UNREAD })
     }
 
-    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery, _: &Together) {
         if read_late(worst).is_some() {
             UNREAD_TITLE.clone_into(&mut claim.text.title);
         }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::evidence::ruled_out;
-use super::limited::{Congestion, LimitRule, Limited, bytes, congestion, first_segments};
+use super::limited::{Congestion, LimitRule, Limited, Together, bytes, congestion, first_segments};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::claim::Claim;
@@ -76,7 +76,7 @@ impl LimitRule for Starting {
         (SEEN, if is_older { &OLDER } else { &WORDING })
     }
 
-    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery) {
+    fn complete(claim: &mut Claim, _: &Case<'_>, worst: &Delivery, _: &Together) {
         let (first, most) = (worst.in_flight.first, worst.in_flight.most);
         if most > first {
             let (first, most) = (bytes(first), bytes(most));
