@@ -21,8 +21,6 @@ mod redis;
 pub(crate) mod reply_error;
 pub(crate) mod tls;
 
-use std::sync::Arc;
-
 use self::http::{Head, Messages, RequestLine, Role};
 use self::reply_error::ReplyError;
 
@@ -195,7 +193,7 @@ impl Parser {
 
     /// Returns the head of a message and its length, if exactly these bytes are the message, and its
     /// head was read before. The parser is then at the message's end.
-    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
+    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
         match self {
             Self::Http(messages) => messages.whole(bytes),
             _ => None,

@@ -1,7 +1,6 @@
 //! Bytes of one direction in order, for reading messages.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::attribution::packet::Span;
 use crate::protocol::http::{Head, Role};
@@ -91,7 +90,7 @@ impl Stream {
     /// Takes in a payload that is one whole message, whose head was read before, as most payloads
     /// are under load. Returns the head and its length. `None` if the payload may be anything else:
     /// nothing was taken in. Its steps would be the message's beginning, its head and its end.
-    pub(crate) fn whole(&mut self, span: Span, bytes: &[u8]) -> Option<(Arc<Head>, u64)> {
+    pub(crate) fn whole(&mut self, span: Span, bytes: &[u8]) -> Option<(Head, u64)> {
         let is_captured = bytes.len() as u64 == span.end - span.start;
         if !is_captured || !self.is_next(span) {
             return None;
@@ -259,7 +258,7 @@ mod tests {
                 match is_short.then(|| stream.whole(span, bytes)).flatten() {
                     Some((head, length)) => steps.extend([
                         (start, Step::Began),
-                        (start + length, Step::Head(Head::clone(&head))),
+                        (start + length, Step::Head(head)),
                         (end, Step::Ended),
                     ]),
                     None => stream.add_payload(span, bytes, |_, at, step| steps.push((at, step))),

@@ -202,11 +202,11 @@ impl Draft {
 
     /// Takes in the head of an HTTP/1.x request, or of one in a similar protocol, which ends at
     /// `offset`.
-    pub(super) fn take_request_head(&mut self, offset: u64, head: &Head) {
+    pub(super) fn take_request_head(&mut self, offset: u64, head: Head) {
         self.closing.client_asked = head.asks_to_close;
         self.closing.is_told = true;
         self.request_head.permission.expects_at = head.fields.expects_continue.then_some(offset);
-        self.request_head.line.clone_from(&head.request);
+        self.request_head.line = head.request;
     }
 
     /// Returns who announced the end of the connection. If the server `left_first`, its response need

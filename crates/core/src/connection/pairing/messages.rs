@@ -65,7 +65,7 @@ impl Pairing {
             Side::Client => {
                 self.request_begins(span.start, packet.at);
                 if let Some(draft) = self.asking() {
-                    draft.take_request_head(body, &head);
+                    draft.take_request_head(body, head);
                     draft.request.end = span.end;
                 }
             }
@@ -269,7 +269,7 @@ impl Pairing {
             Step::Began => self.request_begins(offset, at),
             Step::Head(head) => {
                 if let Some(draft) = self.asking() {
-                    draft.take_request_head(offset, &head);
+                    draft.take_request_head(offset, head);
                 }
             }
             Step::Ended => {

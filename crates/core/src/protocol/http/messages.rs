@@ -1,7 +1,5 @@
 //! The messages of one direction, parsed byte by byte.
 
-use std::sync::Arc;
-
 use memchr::memchr;
 
 use super::{Framing, Head, Role, begins_message, repeated};
@@ -93,7 +91,7 @@ impl Messages {
 
     /// Returns the head of a message and its length, if exactly these bytes are the message, and its
     /// head was read before. Then the state after it is the one before it.
-    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
+    pub(crate) fn whole(&self, bytes: &[u8]) -> Option<(Head, usize)> {
         let is_between = self.state == State::Between;
         is_between.then(|| repeated::whole(self.role, bytes))?
     }

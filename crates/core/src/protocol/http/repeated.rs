@@ -3,7 +3,7 @@
 //! time than reading it.
 
 use core::cell::RefCell;
-use std::sync::Arc;
+use core::iter;
 
 use super::head::{self, Whole};
 use super::{Framing, Head, Role, begins_message};
@@ -25,8 +25,8 @@ pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
 }
 
 /// Returns a head that was read before and its length, if `bytes` begin with it and end with its
-/// body. It is shared, because copying it takes as long as recognizing it.
-pub(super) fn whole(role: Role, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
+/// body.
+pub(super) fn whole(role: Role, bytes: &[u8]) -> Option<(Head, usize)> {
     of_role(role, |repeated| repeated.whole(bytes))
 }
 
@@ -42,7 +42,7 @@ fn of_role<T>(role: Role, act: impl FnOnce(&mut Repeated) -> T) -> T {
 /// A head that was read before.
 struct HeadBefore {
     bytes: Vec<u8>,
-    head: Arc<Head>,
+    head: Head,
     framing: Framing,
 }
 
@@ -51,6 +51,8 @@ struct Repeated {
     heads: [Option<HeadBefore>; MAX_HEADS],
     /// The place of the next head.
     next: usize,
+    /// The place of the head that was found last: mostly, the next one is equal.
+    latest: usize,
     /// Length of the last head that was not among them. Only a head of the same length may be its
     /// repetition, so that heads which all differ are not kept.
     missed: usize,
@@ -60,17 +62,20 @@ impl Repeated {
     const NONE: Self = Self {
         heads: [const { None }; MAX_HEADS],
         next: 0,
+        latest: 0,
         missed: 0,
     };
 
     /// Returns the head with which `bytes` begin. It begins like a message.
-    fn known(&self, bytes: &[u8]) -> Option<&HeadBefore> {
-        let mut known = self.heads.iter().flatten();
+    fn known(&mut self, bytes: &[u8]) -> Option<&HeadBefore> {
+        let at = |place: usize| self.heads.get(place)?.as_ref();
+        let is_it = |place: &usize| at(*place).is_some_and(|known| bytes.starts_with(&known.bytes));
         // A head ends with its empty line, so none is the beginning of another.
-        known.find(|known| bytes.starts_with(&known.bytes))
+        self.latest = iter::once(self.latest).chain(0..MAX_HEADS).find(is_it)?;
+        self.heads.get(self.latest)?.as_ref()
     }
 
-    fn whole(&self, bytes: &[u8]) -> Option<(Arc<Head>, usize)> {
+    fn whole(&mut self, bytes: &[u8]) -> Option<(Head, usize)> {
         let known = self.known(bytes)?;
         let body = match known.framing {
             Framing::Empty => 0,
@@ -80,12 +85,12 @@ impl Repeated {
         let length = known.bytes.len();
         let is_whole = (bytes.len() - length) as u64 == body;
         // Another protocol may follow a 101.
-        (is_whole && known.head.status != Some(101)).then(|| (Arc::clone(&known.head), length))
+        (is_whole && known.head.status != Some(101)).then(|| (known.head.clone(), length))
     }
 
     fn read(&mut self, role: Role, bytes: &[u8]) -> Option<Whole> {
         if let Some(known) = self.known(bytes) {
-            return Some((Head::clone(&known.head), known.framing, known.bytes.len()));
+            return Some((known.head.clone(), known.framing, known.bytes.len()));
         }
         let whole = head::read(role, bytes)?;
         let length = whole.2;
@@ -104,7 +109,7 @@ impl Repeated {
         if let Some(place) = self.heads.get_mut(self.next) {
             *place = Some(HeadBefore {
                 bytes: bytes.to_vec(),
-                head: Arc::new(head.clone()),
+                head: head.clone(),
                 framing: *framing,
             });
             self.next = (self.next + 1) % MAX_HEADS;
