@@ -53,11 +53,13 @@ impl Endpoint {
     /// endpoint, and quicker to compare.
     #[inline]
     pub(crate) fn place(&self) -> (u128, u16) {
+        // The prefix of mapped addresses, `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
+        const MAPPED: u128 = 0xffff << u32::BITS;
         let address = match self.addr {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
+            IpAddr::V4(address) => MAPPED | u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
         };
-        (address.to_bits(), self.port)
+        (address, self.port)
     }
 }
 

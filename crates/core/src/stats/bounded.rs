@@ -1,8 +1,11 @@
 //! Lists of bounded length, for keys of which traffic can create any number. The smallest keys are
 //! kept, so that the result does not depend on the order of arrival.
 
+use core::hash::Hash;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use super::Merge;
 
@@ -71,58 +74,76 @@ impl<T: Ord + Copy, const MOST: usize> Merge for Least<T, MOST> {
 /// The values of the `MOST` smallest of all keys added.
 #[derive(Clone, Debug)]
 pub(crate) struct Few<K, V, const MOST: usize> {
-    /// The keys, each with the index of its value: values are expensive to move.
-    places: BTreeMap<K, usize>,
+    /// The index of each key's value: values are expensive to move. Most keys that are asked for are
+    /// here, and a hash finds them faster than their order.
+    places: HashMap<K, usize, FixedState>,
+    /// All indices in the order of their keys.
+    ordered: BTreeMap<K, usize>,
     values: Vec<V>,
+    /// The greatest key, above which no other is kept; `None` while there is room.
+    until: Option<K>,
 }
 
 impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
     fn default() -> Self {
         Self {
-            places: BTreeMap::new(),
+            places: HashMap::default(),
+            ordered: BTreeMap::new(),
             values: Vec::new(),
+            until: None,
         }
     }
 }
 
-impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
+impl<K: Ord + Copy + Hash, V: Default, const MOST: usize> Few<K, V, MOST> {
     /// Returns the value of `key`, if the key is among the smallest.
     pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
-        let is_full = self.places.len() >= MOST;
-        let greatest = self.places.last_key_value().filter(|_| is_full);
         // If there are many keys, most of them are greater than all that are kept.
-        if greatest.is_some_and(|(greatest, _)| *greatest < key) {
+        if self.until.is_some_and(|until| until < key) {
             return None;
         }
-        let place = match self.places.entry(key) {
-            Entry::Occupied(place) => *place.get(),
-            Entry::Vacant(vacant) if !is_full => {
-                self.values.push(V::default());
-                *vacant.insert(self.values.len() - 1)
-            }
-            Entry::Vacant(_) => self.replace_greatest(key)?,
+        let place = match self.places.get(&key) {
+            Some(&place) => place,
+            None => self.begin(key)?,
         };
         self.values.get_mut(place)
     }
 
-    /// Makes room for a new key by replacing the greatest one; returns the index of its value.
-    fn replace_greatest(&mut self, key: K) -> Option<usize> {
-        let (_, place) = self.places.pop_last()?;
-        *self.values.get_mut(place)? = V::default();
+    /// Makes room for a new key, in place of the greatest one if there are enough; returns the index
+    /// of its value.
+    #[cold]
+    fn begin(&mut self, key: K) -> Option<usize> {
+        let place = if self.values.len() < MOST {
+            self.values.push(V::default());
+            self.values.len() - 1
+        } else {
+            let (greatest, place) = self.ordered.pop_last()?;
+            self.places.remove(&greatest);
+            *self.values.get_mut(place)? = V::default();
+            place
+        };
         self.places.insert(key, place);
+        self.ordered.insert(key, place);
+        let greatest = self.ordered.last_key_value().map(|(greatest, _)| *greatest);
+        self.until = greatest.filter(|_| self.values.len() >= MOST);
         Some(place)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let places = self.places.iter();
-        places.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
+        let ordered = self.ordered.iter();
+        ordered.filter_map(|(key, &place)| Some((key, self.values.get(place)?)))
     }
 }
 
-impl<K: Ord + Copy, V: Default + Merge, const MOST: usize> Merge for Few<K, V, MOST> {
+impl<K: Ord + Copy + Hash, V: Default + Merge, const MOST: usize> Merge for Few<K, V, MOST> {
     fn merge(&mut self, other: Self) {
-        let Self { places, mut values } = other;
-        for (key, place) in places {
+        let Self {
+            ordered,
+            mut values,
+            places: _,
+            until: _,
+        } = other;
+        for (key, place) in ordered {
             // All following keys are greater.
             let Some(own) = self.of(key) else { break };
             if let Some(value) = values.get_mut(place) {
