@@ -42,7 +42,7 @@ pub(crate) struct RoundTrip {
 
 impl RoundTrip {
     /// Returns the round trip to the host of the observation point itself.
-    pub(crate) fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self {
             least: Some(Duration::ZERO),
             deviation: Duration::ZERO,

@@ -2,7 +2,7 @@
 
 use super::half::Half;
 use crate::attribution::packet::Pipe;
-use crate::attribution::rtt;
+use crate::attribution::rtt::RoundTrip;
 use crate::exchange::{PerSide, Side};
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
@@ -69,31 +69,32 @@ impl<'a> View<'a> {
     }
 
     /// Returns the round trip from the point to the server.
-    pub(crate) fn to_server(self) -> rtt::RoundTrip {
+    pub(crate) fn to_server(self) -> &'a RoundTrip {
         self.trip(self.request)
     }
 
     /// Returns the round trip from the point to the client.
-    pub(crate) fn to_client(self) -> rtt::RoundTrip {
+    pub(crate) fn to_client(self) -> &'a RoundTrip {
         self.trip(self.response)
     }
 
     /// Returns the round trip from the point to each side.
-    pub(crate) fn trips(self) -> PerSide<rtt::RoundTrip> {
+    pub(crate) fn trips(self) -> PerSide<RoundTrip> {
         PerSide {
-            client: self.to_client(),
-            server: self.to_server(),
+            client: *self.to_client(),
+            server: *self.to_server(),
         }
     }
 
     /// Returns the round trip to the sender of `half`. Within one host it is zero, unless replies
     /// show otherwise: there is no path to measure.
-    fn trip(self, half: &Half) -> rtt::RoundTrip {
+    fn trip(self, half: &'a Half) -> &'a RoundTrip {
+        static NONE: RoundTrip = RoundTrip::none();
         let is_untold = !half.to_peer.is_told() && half.to_peer.floor().is_some();
         if is_untold && self.flow.is_within_host() {
-            rtt::RoundTrip::none()
+            &NONE
         } else {
-            half.to_peer
+            &half.to_peer
         }
     }
 
