@@ -82,7 +82,7 @@ impl<'a> Plain<'a> {
     /// The distinction is made here and not where options are read. The compiler stores a value
     /// that two branches can write in small parts, and copies it in large ones. The processor
     /// delays a load of several recent stores until all of them are complete.
-    #[inline]
+    #[inline(always)]
     fn usual_segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Option<Segment> {
         let options = tcp::usual_options(self.options, self.is_syn())?;
         Some(self.segment_with(options, record, at, point))
