@@ -184,8 +184,10 @@ impl Moment {
 /// MySQL, IMAP and Redis.
 fn is_login(request: &str) -> bool {
     const LOGINS: [&str; 5] = ["SSLREQUEST", "STARTUP", "LOGIN", "AUTH", "HELLO"];
-    let name = request.split(' ').next().unwrap_or_default();
-    LOGINS.iter().any(|login| name.eq_ignore_ascii_case(login))
+    LOGINS.iter().any(|login| {
+        let (name, rest) = request.split_at_checked(login.len()).unwrap_or_default();
+        name.eq_ignore_ascii_case(login) && (rest.is_empty() || rest.starts_with(' '))
+    })
 }
 
 /// Returns the fingerprint of the server name in the exchange, or in the handshake before it. Under
