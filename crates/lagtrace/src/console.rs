@@ -237,7 +237,10 @@ impl Console {
                     "━╸─"
                 }),
         );
-        bar.enable_steady_tick(Duration::from_millis(250));
+        // A thread redraws it, which takes a part of a short run's time.
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
         bar
     }
 

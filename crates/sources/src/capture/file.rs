@@ -26,7 +26,8 @@ use crate::files;
 /// be read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
-/// Number of bytes read first, to recognize the file format.
+/// Number of bytes read first, to recognize the file format, and size of the buffer until it is
+/// filled.
 const FIRST_READ: usize = 16 * 1024;
 
 const _: () = assert!(BLOCK >= Container::LONGEST);
@@ -86,7 +87,7 @@ impl FileCapture {
             compression::undo(Box::new(input)).map_err(|e| unreadable(&name, e))?;
         let mut capture = Self {
             input,
-            buffer: vec![0; BLOCK],
+            buffer: vec![0; FIRST_READ],
             unread: 0..0,
             container: Container::new(),
             decoder: Decoder::new(),
@@ -180,11 +181,7 @@ impl FileCapture {
         }
         // The bytes belong to the returned packets; bytes that are not consumed yet are copied
         // back.
-        if packets.bytes.len() < BLOCK {
-            // The kernel gives zeroes, and only the pages that are used.
-            packets.bytes = vec![0; BLOCK];
-        }
-        packets.bytes.truncate(BLOCK);
+        packets.bytes.resize(self.buffer.len(), 0);
         mem::swap(&mut self.buffer, &mut packets.bytes);
         let rest = packets.bytes.get(self.unread.clone()).unwrap_or_default();
         self.unread = 0..rest.len();
@@ -313,20 +310,17 @@ impl FileCapture {
     }
 
     fn recognize(&mut self) -> Result<(), CaptureError> {
-        let name = &self.summary.name;
         while self.unread.len() < 4 {
             // Read no more than necessary: the caller may open many files before it reads any of
             // them.
-            match self
-                .input
-                .read(&mut self.buffer[self.unread.end..FIRST_READ])
-            {
+            match self.fill() {
                 Ok(0) => break,
-                Ok(len) => self.unread.end += len,
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(unreadable(name, source)),
+                Err(source) => return Err(unreadable(&self.summary.name, source)),
             }
         }
+        let name = &self.summary.name;
         let begin = &self.buffer[self.unread.clone()];
         // Reading changes the container's state, so that this trial uses a container of its own.
         let mut trial = Container::new();
@@ -388,16 +382,13 @@ impl FileCapture {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
         loop {
-            match self.input.read(&mut self.buffer[self.unread.end..]) {
+            match self.fill() {
                 Ok(0) => {
                     let rest = &self.buffer[self.unread.clone()];
                     let damage = self.container.finish(rest);
                     return self.end(damage);
                 }
-                Ok(len) => {
-                    self.unread.end += len;
-                    return;
-                }
+                Ok(_) => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.is_over = true;
@@ -406,6 +397,19 @@ impl FileCapture {
                 }
             }
         }
+    }
+
+    /// Reads once behind the unread bytes; returns the number of bytes read, which is 0 at the end.
+    ///
+    /// A buffer that was filled is enlarged to a block: small captures never need that memory, which
+    /// takes as long to prepare as they take to analyse.
+    fn fill(&mut self) -> io::Result<usize> {
+        let len = self.input.read(&mut self.buffer[self.unread.end..])?;
+        self.unread.end += len;
+        if self.unread.end == self.buffer.len() {
+            self.buffer.resize(BLOCK, 0);
+        }
+        Ok(len)
     }
 
     fn end(&mut self, damage: Option<Damage>) {

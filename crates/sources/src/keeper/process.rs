@@ -15,7 +15,8 @@ use rustix::process::{
     DumpableBehavior, Pid, WaitOptions, geteuid, getpid, set_dumpable_behavior, waitpid,
 };
 use rustix::thread::{
-    CapabilitySets, capabilities, gettid, set_capabilities, set_name, set_no_new_privs,
+    CapabilitySets, capabilities, disable_transparent_huge_pages, gettid, set_capabilities,
+    set_name, set_no_new_privs,
 };
 
 use super::scope::Scope;
@@ -112,9 +113,11 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
     end_at_panics(undo.clone());
     handle_signals();
     set_name(c"lagtrace-keeper").unwrap_or_default();
-    // A browser may be installed with a program that has privileges.
+    // A browser may be installed with a program that has privileges, and needs much memory.
     if scope.desktop.is_none() {
         set_no_new_privs(true).unwrap_or_default();
+        // The keeper needs little: clearing a huge page takes longer than what it is asked for.
+        disable_transparent_huge_pages(true).unwrap_or_default();
     }
     keep_only(scope);
     let worker = Worker::new(worker);
