@@ -57,6 +57,7 @@ mod http2_flow_control;
 mod http2_stream_reset;
 mod http_error;
 pub(crate) mod ipv6_fallback;
+mod kernel_place;
 mod limited;
 mod loss;
 mod lost_requests;

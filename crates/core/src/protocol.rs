@@ -17,7 +17,7 @@ mod messages;
 pub(crate) mod mysql;
 mod postgres;
 pub(crate) mod quic;
-mod redis;
+pub(crate) mod redis;
 pub(crate) mod reply_error;
 pub(crate) mod tls;
 

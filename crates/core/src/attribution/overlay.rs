@@ -58,6 +58,15 @@ impl Tiling {
         });
     }
 
+    /// Attributes the server's time before an answer that was not due to nobody's delay.
+    pub(crate) fn owe_no_answer(&mut self) {
+        let thinks = self
+            .waits
+            .iter_mut()
+            .filter(|wait| wait.kind == WaitKind::ServerThink);
+        thinks.for_each(|wait| wait.kind = WaitKind::BetweenMessages);
+    }
+
     /// Gives the parts of `stretches` that are waits of the meant kinds another name, and the side of
     /// the stretch as their owner. Of stretches that overlap, the first one counts.
     fn give(

@@ -121,8 +121,11 @@ impl Behind {
         // Silence is rare, and even one long wait for it is no coincidence of ordinary calls.
         let matters = |delay: &CallDelay| {
             let is_silent = delay.reason == DelayReason::IsSilent;
-            (is_silent || !is_told && evidence::is_repeated(case, &delay.tally))
-                && evidence::is_material(case, &delay.tally)
+            let is_shown = || {
+                evidence::is_repeated(case, &delay.tally)
+                    && evidence::stands_out(case, &delay.tally)
+            };
+            (is_silent || !is_told && is_shown()) && evidence::is_material(case, &delay.tally)
         };
         delays.into_iter().flatten().filter(matters).collect()
     }

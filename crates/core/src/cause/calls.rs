@@ -1,6 +1,7 @@
 //! Calls: the times for which a host waits for something that it asked of another one.
 
 mod limit;
+mod stalls;
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -143,6 +144,13 @@ impl Call {
         end.min(latest)
     }
 
+    /// Returns true if the call was made at `from` or before, and answered at `until` or within `edge`
+    /// of it.
+    pub(super) fn spans(&self, from: Timestamp, until: Timestamp, edge: Duration) -> bool {
+        let is_answered = (until - edge..=until + edge).contains(&self.end);
+        self.answered.is_some() && self.begin <= from && is_answered
+    }
+
     pub(super) fn is_lookup(&self) -> bool {
         matches!(self.kind, CallKind::SilentResolver | CallKind::Lookup)
     }
@@ -212,7 +220,10 @@ impl HostCalls {
     pub(crate) fn of(rhythms: &BTreeMap<Endpoint, Rhythm>, traces: &CallTraces) -> Self {
         let requests = rhythms.iter().flat_map(|(&to, rhythm)| {
             let point = |back: &Moment| (!rhythm.is_called_here).then_some(back.point);
-            let moments = rhythm.moments.iter();
+            let moments = rhythm
+                .moments
+                .iter()
+                .filter(|back| !back.response.is_unowed);
             moments.map(move |back| (to, back, point(back)))
         });
         let mut calls = Self::default();
@@ -228,7 +239,7 @@ impl HostCalls {
         traces: &CallTraces,
     ) {
         let requests = moments.iter().flat_map(|(&to, moments)| {
-            let moments = moments.iter();
+            let moments = moments.iter().filter(|back| !back.response.is_unowed);
             moments.map(move |back| (to, back, Some(back.point)))
         });
         self.add(requests, traces);
@@ -297,8 +308,14 @@ impl HostCalls {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Returns a request that was sent and answered at these times, in milliseconds.
+    pub(in crate::cause) fn call(begin: i64, answered: i64) -> Call {
+        let moment = Moment::between(40_000, at(begin), at(answered));
+        Call::of_request(&moment, None, Endpoint::new(host(9), 80), None)
+    }
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_nanos(millis * 1_000_000)

@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::evidence::{ORDINARY_WORK, human, percent};
+use super::kernel_place::{self, KernelPlace};
 use super::rhythm::{median, of_each_client, quantile, thinks};
-use super::served::{self, KernelPlace};
 use super::upstream::asked_meanwhile;
 use super::{Case, Id};
 use crate::observed::time::Timestamp;
@@ -65,7 +65,7 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         "capture on the server with `-i any`, or check its log of upstream and query times",
     ));
     // If the server's kernel was watched, it excludes candidates that only fit the packets.
-    if let Some(passed) = served::passed(case) {
+    if let Some(passed) = kernel_place::passed(case) {
         let may_be: &[Id] = match passed.place {
             KernelPlace::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
             KernelPlace::Asleep => &[Id::RateLimit, Id::DownstreamWait, Id::StopTheWorld],

@@ -9,9 +9,8 @@
 use core::time::Duration;
 
 use super::rhythm::{quantile, sorted};
-use super::served::{self, KernelPlace};
 use super::thinking::{idle_think, quickest_idle_think};
-use super::{Case, evidence};
+use super::{Case, evidence, kernel_place};
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Moment};
 
@@ -84,13 +83,7 @@ impl Saturation {
 
 /// Returns the limit of the server of `case`; `None` if it does not work at a limit.
 pub(super) fn of(case: &Case<'_>) -> Option<Saturation> {
-    at_limit(case).filter(|_| !is_elsewhere(case))
-}
-
-/// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are the
-/// limit.
-pub(super) fn is_elsewhere(case: &Case<'_>) -> bool {
-    served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place))
+    at_limit(case).filter(|_| !kernel_place::is_elsewhere(case))
 }
 
 /// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
@@ -152,21 +145,6 @@ fn dispersion(answered: &[Moment], period: Duration) -> Option<f64> {
         .iter()
         .map(|&count| (f64::from(count) - mean).powi(2));
     (mean >= 1.0).then(|| squares.sum::<f64>() / of / mean)
-}
-
-/// Returns true if time that passed at `place` is not that of requests which wait for each other in the
-/// program.
-fn is_told_otherwise(place: KernelPlace) -> bool {
-    matches!(
-        place,
-        KernelPlace::RunQueue
-            | KernelPlace::Throttled(_)
-            | KernelPlace::WakeUp(_)
-            | KernelPlace::Unread
-            | KernelPlace::Backlog
-            | KernelPlace::Stack
-            | KernelPlace::Qdisc
-    )
 }
 
 /// Returns the capacity that the responses show; `None` if their rate is not steady. `answered` is

@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use super::evidence::human;
-use super::served::{self, KernelPlace};
+use super::kernel_place::KernelPlace;
+use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::{Claim, Statement};

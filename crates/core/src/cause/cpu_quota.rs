@@ -1,7 +1,8 @@
 //! `cpu-quota`: the server's kernel shows that the program's threads were runnable, but that their
 //! control group was throttled.
 
-use super::served::{self, KernelPlace};
+use super::kernel_place::KernelPlace;
+use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;

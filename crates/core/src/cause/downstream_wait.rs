@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use super::behind::{self, CallDelay, DelayReason};
 use super::evidence::{self, human, median};
-use super::served::{self, KernelCalls, KernelPlace};
+use super::kernel_place::{self, KernelPlace};
+use super::served::KernelCalls;
 use super::settings::PASSING;
 use super::thinking::{ThinkTime, with_the_server};
 use super::upstream::{Pair, Upstream, UpstreamRole, claimed};
@@ -188,7 +189,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
         .iter()
         .filter_map(|directive| case.facts.setting(target, directive));
     let line = lines.find(|line| !line.value.is_empty() && line.set_at.is_some())?;
-    let is_elsewhere = served::passed(case)
+    let is_elsewhere = kernel_place::passed(case)
         .is_some_and(|passed| passed.has_rule() || passed.place == KernelPlace::RunQueue);
     (!is_elsewhere).then_some(line)
 }
@@ -217,7 +218,7 @@ fn configured(case: &Case<'_>) -> Option<Claim> {
         let kind = EvidenceKind::OwnSocket;
         claim.evidence.push(Statement::fits(kind, text));
     }
-    claim.evidence.extend(served::shown(case));
+    claim.evidence.extend(kernel_place::shown(case));
     // The time includes the setup of upstream connections, which cannot be separated.
     claim.basis = Basis::new(tally.affected, false);
     CONFIGURED.tell(

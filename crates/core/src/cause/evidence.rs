@@ -30,6 +30,9 @@ const VISIBLE: f64 = 0.01;
 /// Minimum round trip for which a higher throughput is predicted. On a shorter one, the time is mostly
 /// the hosts' work, and a higher rate makes more of it.
 const LEAST_PATH: Duration = Duration::from_millis(1);
+/// Minimum ratio of the time that fewer than half of the requests lose to the median of all, if they
+/// are a class of their own.
+const OUTSTANDING: u32 = 3;
 /// Minimum number of distinct times at which a delay must occur. Otherwise a host that stalled once
 /// may be the reason.
 pub(crate) const OCCASIONS: u64 = 3;
@@ -58,6 +61,13 @@ pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
 /// times. Packets that are under way at one time are not independent of each other.
 pub(super) fn is_stall(late: &Tally) -> bool {
     late.occasions() < OCCASIONS
+}
+
+/// Returns true if most requests lose the time in `tally`, or if those that do stand out. The slowest
+/// of requests that all take about the same time are no class of their own.
+pub(super) fn stands_out(case: &Case<'_>, tally: &Tally) -> bool {
+    let lost = tally.saved.quantile(0.5).unwrap_or_default();
+    is_common(case, tally) || lost >= case.rhythm.ordinary * OUTSTANDING
 }
 
 fn is_common(case: &Case<'_>, tally: &Tally) -> bool {

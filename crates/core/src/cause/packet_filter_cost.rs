@@ -1,7 +1,8 @@
 //! `packet-filter-cost`: in packets, this time looks like the server's or the path's. The server's
 //! kernel shows how long packets take through its network stack.
 
-use super::served::{self, KernelPlace};
+use super::kernel_place::KernelPlace;
+use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;

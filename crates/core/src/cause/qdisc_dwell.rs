@@ -11,7 +11,8 @@
 use core::time::Duration;
 
 use super::evidence::{self, human, median};
-use super::served::{self, KernelPlace};
+use super::kernel_place::KernelPlace;
+use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::claim::{Basis, Claim, Statement};

@@ -12,7 +12,7 @@ mod timer;
 mod view;
 
 pub(super) use gate::{Gate, of_each_client};
-pub(super) use slots::Slots;
+pub(super) use slots::SlotQueue;
 use stall::Course;
 pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
@@ -22,7 +22,7 @@ pub(super) use view::PointView;
 use core::cell::OnceCell;
 use core::time::Duration;
 
-use super::{Case, capacity, evidence};
+use super::{Case, evidence, kernel_place};
 use crate::cause::service::Service;
 use crate::observed::time::{Timestamp, nanos};
 use crate::report::Candidate;
@@ -67,7 +67,7 @@ pub(super) enum Nature {
     /// The server works on one request at a time, and the others wait.
     Queues(Gate),
     /// The server works on a few requests at a time, and the others wait.
-    Shares(Slots),
+    Shares(SlotQueue),
     /// The whole server stalled at times.
     Stops(Vec<Stall>),
     /// The whole server was slow once, when it started.
@@ -129,7 +129,7 @@ impl Rhythm {
     }
 
     /// Returns the slots for which requests wait, wherever the server's kernel saw the time pass.
-    pub(super) fn slots(&self) -> Option<&Slots> {
+    pub(super) fn slots(&self) -> Option<&SlotQueue> {
         match &self.nature {
             Some(Nature::Shares(slots)) => Some(slots),
             _ => None,
@@ -229,11 +229,11 @@ impl Rhythm {
         if !case.has_packets && is_stall(nature) {
             return None;
         }
-        if matches!(nature, Nature::Shares(_)) && capacity::is_elsewhere(case) {
+        if matches!(nature, Nature::Shares(_)) && kernel_place::is_elsewhere(case) {
             return None;
         }
         if let Nature::Stops(stalls) = nature
-            && self.stood_elsewhere(stalls, case)
+            && (self.stood_elsewhere(stalls, case) || waits_for_calls(stalls, case))
         {
             return None;
         }
@@ -299,6 +299,11 @@ impl Rhythm {
             }
         })
     }
+}
+
+/// Returns true if the server only waited for others that it had called while it seemed to stall.
+fn waits_for_calls(stalls: &[Stall], case: &Case<'_>) -> bool {
+    case.has_packets && case.calls.end_stalls(case.endpoint, stalls)
 }
 
 /// Returns true if the cost of `nature` matters.

@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use super::evidence::{self, ORDINARY_WORK, human, median};
 use super::greetings::Greetings;
-use super::served;
 use super::silence::LoadSilences;
 use super::thinking::{ThinkTime, idle_think, with_the_server};
 use super::wording::Wording;
 use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
 };
+use super::{kernel_place, served};
 use crate::claim::{Basis, Claim, Statement};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
@@ -82,7 +82,7 @@ impl Rule {
             // instead.
             Some(ThinkTime::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(ThinkTime::Thinks(_))
-                if served::passed(case).is_some_and(|passed| passed.is_told(case)) =>
+                if kernel_place::passed(case).is_some_and(|passed| passed.is_told(case)) =>
             {
                 Conclusion::Nothing
             }
@@ -146,7 +146,7 @@ fn claim(case: &Case<'_>, tally: &Tally) -> Claim {
             .evidence
             .push(Statement::fits(EvidenceKind::OwnSocket, text));
     }
-    claim.evidence.extend(served::shown(case));
+    claim.evidence.extend(kernel_place::shown(case));
     let handler = if served::is_asleep(case) {
         served::SLEEPERS
     } else {

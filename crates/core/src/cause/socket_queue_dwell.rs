@@ -1,7 +1,8 @@
 //! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
+use super::kernel_place::KernelPlace;
 use super::rhythm::Stall;
-use super::served::{self, KernelPlace};
+use super::served;
 use super::settings::Measured;
 use super::silence::{times, typical};
 use super::wording::Wording;

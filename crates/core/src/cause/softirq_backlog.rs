@@ -1,7 +1,8 @@
 //! `softirq-backlog`: in packets, this time looks like the program's. The server's kernel shows
 //! when a segment arrived, and when its network stack began to process it.
 
-use super::served::{self, KernelPlace};
+use super::kernel_place::KernelPlace;
+use super::served;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::claim::Claim;

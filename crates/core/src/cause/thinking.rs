@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, ORDINARY_WORK, human, median};
-use super::{Case, beside, path_queueing, starved};
+use super::{Case, beside, kernel_place, path_queueing, starved};
 use crate::claim::Statement;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
@@ -123,7 +123,8 @@ impl Thinking {
             || is_long(&tally)
             || (self.has_long_tail() && !case.ledger.is_unowed())
             || (self.has_slow_class(&tally) && !case.ledger.is_unowed())
-            || idle_think(case).is_some_and(|idle| self.is_its_own(idle));
+            || idle_think(case).is_some_and(|idle| self.is_its_own(idle))
+            || case.target.is_none() && kernel_place::is_placed(case);
         counts.then(|| ThinkTime::Thinks(Box::new(tally)))
     }
 

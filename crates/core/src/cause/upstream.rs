@@ -216,7 +216,7 @@ impl Upstream {
                 tally.add_moment(&pair.front, saved, self.weight);
             }
         }
-        let is_repeated = evidence::is_repeated(case, &tally);
+        let is_repeated = evidence::is_repeated(case, &tally) && evidence::stands_out(case, &tally);
         (is_repeated && evidence::is_material(case, &tally)).then_some((role, tally))
     }
 

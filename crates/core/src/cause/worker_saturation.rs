@@ -4,11 +4,13 @@ use core::time::Duration;
 
 use super::calls::CallLimit;
 use super::evidence::{self, human, median};
-use super::rhythm::{Gate, Nature, Slots};
+use super::rhythm::{Gate, Nature, SlotQueue};
 use super::settings::Measured;
 use super::starved::passed_over;
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit, served};
+use super::{
+    Case, Conclusion, Id, capacity, downstream_wait, kernel_place, one_thread, rate_limit,
+};
 use crate::claim::{Basis, Claim, Statement};
 use crate::exchange::wait::Owner;
 use crate::report::{Candidate, EvidenceKind, counted};
@@ -168,7 +170,7 @@ fn several(case: &Case<'_>) -> Option<Claim> {
 }
 
 /// Returns the claim on a server whose answers show how many requests it serves at a time.
-fn of_slots(case: &Case<'_>, slots: &Slots, tally: &Tally) -> Claim {
+fn of_slots(case: &Case<'_>, slots: &SlotQueue, tally: &Tally) -> Claim {
     let mut claim = evidence::claim(Id::WorkerSaturation, Owner::Server, case, tally);
     claim.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&claim.exemplars);
@@ -186,7 +188,7 @@ fn of_slots(case: &Case<'_>, slots: &Slots, tally: &Tally) -> Claim {
 }
 
 /// Returns whom the server calls as many times at a time as it serves requests.
-fn call_limit(case: &Case<'_>, slots: &Slots) -> Option<CallLimit> {
+fn call_limit(case: &Case<'_>, slots: &SlotQueue) -> Option<CallLimit> {
     let calls = case.calls.of_host(case.endpoint);
     CallLimit::of(&calls, slots.width).filter(|_| case.has_packets)
 }
@@ -207,7 +209,7 @@ fn tell_several(claim: &mut Claim, tally: &Tally, served: &str, alone: Duration,
 
 /// Returns the change at a server that handles a few requests in parallel.
 fn more(case: &Case<'_>) -> &'static str {
-    let general = if served::passed(case).is_some() {
+    let general = if kernel_place::passed(case).is_some() {
         SHARED
     } else {
         UNWATCHED

@@ -77,6 +77,30 @@ pub(super) fn rank(
     put_ground_first(claims, fails);
     put_full_links_first(claims);
     put_callers_first(claims);
+    put_named_first(claims);
+}
+
+/// Moves each claim that says why a server is late before one that says only that it is, unless it costs
+/// less than the share [`WHY_SHARE`] of it: what remains may be necessary work.
+fn put_named_first(claims: &mut Vec<Claim>) {
+    // A claim that moves to an earlier place does not change the places of those after it.
+    for at in 0..claims.len() {
+        let Some(named) = claims.get(at).filter(|f| f.verdict() >= Verdict::Strong) else {
+            continue;
+        };
+        let row = named.cause.cause();
+        let is_work = |f: &Claim| {
+            let least = f.time.cost.likely as f64 * WHY_SHARE;
+            f.cause == Id::ServerThink
+                && (f.at, f.culprit) == (named.at, named.culprit)
+                && named.time.cost.likely as f64 >= least
+        };
+        let to = claims.iter().take(at).position(is_work);
+        if let Some(to) = to.filter(|_| !row.says_only_where && !row.may_be_work) {
+            let named = claims.remove(at);
+            claims.insert(to, named);
+        }
+    }
 }
 
 /// Puts each claim on a service that waits for another one, and the other one's own claims, in the
@@ -254,6 +278,23 @@ mod tests {
         };
         assert_eq!(order(10), Some(1));
         assert_eq!(order(9), Some(3), "the losses cost more than twice as much");
+    }
+
+    #[test]
+    fn why_a_server_is_late_comes_before_that_it_is() {
+        let order = |queue: u64, port: u16| {
+            let mut queue = claim(Id::WorkerSaturation, port, queue);
+            queue
+                .evidence
+                .push(Statement::shows(EvidenceKind::Wire, String::new()));
+            queue.basis = Basis::new(50, false);
+            let mut claims = vec![claim(Id::ServerThink, ONE, 55), queue];
+            put_named_first(&mut claims);
+            causes(&claims).first().copied()
+        };
+        assert_eq!(order(45, ONE), Some(Id::WorkerSaturation));
+        assert_eq!(order(20, ONE), Some(Id::ServerThink), "most is work");
+        assert_eq!(order(45, OTHER), Some(Id::ServerThink), "another service");
     }
 
     #[test]

@@ -49,6 +49,27 @@ pub(super) fn begins_command(bytes: &[u8]) -> bool {
             .is_some_and(|rest| rest.starts_with(b"\r\n$"))
 }
 
+/// Returns true if the command waits until another client sends something, or for a time that its
+/// caller sets (redis.io, "Blocking commands"). XREAD and XREADGROUP wait only with BLOCK, which is not
+/// kept; without it they answer at once.
+pub(crate) fn waits_for_others(command: &str) -> bool {
+    const COMMANDS: [&str; 10] = [
+        "BLPOP",
+        "BRPOP",
+        "BLMOVE",
+        "BLMPOP",
+        "BRPOPLPUSH",
+        "BZPOPMIN",
+        "BZPOPMAX",
+        "BZMPOP",
+        "XREAD",
+        "XREADGROUP",
+    ];
+    let may_be_one = matches!(command.as_bytes(), [b'b' | b'B' | b'x' | b'X', ..]);
+    let is = |name: &&str| name.eq_ignore_ascii_case(command);
+    may_be_one && COMMANDS.iter().any(|name| is(&name))
+}
+
 impl Messages {
     pub(super) fn new(role: Role) -> Self {
         Self {
@@ -208,5 +229,20 @@ impl Messages {
             (_, 0) => State::Ending,
             _ => State::Line,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_waits_for_another_client_owes_no_answer() {
+        for command in ["BLPOP", "brpop", "XREADGROUP", "bzpopmin"] {
+            assert!(waits_for_others(command), "{command}");
+        }
+        for command in ["BGSAVE", "BITCOUNT", "XADD", "LPOP", "GET", ""] {
+            assert!(!waits_for_others(command), "{command}");
+        }
     }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Response {
     pub(crate) paused: Duration,
     /// True if the response was compressed while it was sent.
     pub(crate) is_encoded: bool,
+    /// True if nothing was due for most of the exchange: the server waited for what others send.
+    pub(crate) is_unowed: bool,
 }
 
 /// Fingerprints of names in an exchange.
@@ -152,6 +154,7 @@ impl Moment {
                 held: exchange.waited(WaitKind::ResponseHeld),
                 paused: exchange.waited(WaitKind::ServerPause),
                 is_encoded: exchange.particulars.is_encoded_on_the_fly,
+                is_unowed: exchange.waited(WaitKind::BetweenMessages) * 2 > exchange.latency(),
             },
             setup: exchange.connecting.setup,
             fingerprints: Fingerprints {

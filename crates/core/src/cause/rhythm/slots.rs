@@ -33,14 +33,15 @@ const WAITED: f64 = 0.5;
 
 /// Maximum deviation of the time in a slot from the median, if the times are even.
 const EVEN: f64 = 0.2;
-/// The same as a part of the deviation that answers at any time would have: over `width` of them, 1 /
+/// Maximum deviation as a part of that which answers at any time would have: over `width` of them, 1 /
 /// √`width` of their mean time.
 const BY_CHANCE: f64 = 0.5;
 /// Minimum share of the requests that keep within this deviation.
 const MOST: f64 = 0.9;
 /// Minimum share of the requests whose turn came earlier or later than usual that do so.
 const UNUSUAL: f64 = 0.8;
-/// Minimum number of the latter. Without them, any work of constant length looks the same.
+/// Minimum number of the latter, if requests met a free slot; otherwise [`LEAST_WAITED`]. Without them,
+/// any work of constant length looks the same.
 const LEAST_UNUSUAL: usize = 2;
 
 /// Maximum share of requests that are answered before their turn, if they are served in order.
@@ -58,7 +59,7 @@ const CHANCE: f64 = 2.5;
 
 /// A server that handles several requests at a time, while others wait.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cause) struct Slots {
+pub(in crate::cause) struct SlotQueue {
     /// Number of requests in service at a time.
     pub(in crate::cause) width: usize,
     /// Mean time in a slot.
@@ -83,7 +84,7 @@ enum Fit {
     InOrder { explained: f64 },
 }
 
-impl Slots {
+impl SlotQueue {
     /// Returns the number of requests in service at a time, as people say it: of many slots, or if
     /// their times differ, one more or less shows the same.
     pub(in crate::cause) fn served(&self) -> String {
@@ -127,27 +128,39 @@ impl Slots {
 }
 
 /// Returns the slots that the answers show; `None` if they show none.
-pub(super) fn slots(all: &Answers) -> Option<Slots> {
+pub(super) fn slots(all: &Answers) -> Option<SlotQueue> {
     let all = &while_asked(all)?;
     if all.by_answer.len() < LEAST_ANSWERS || quantile(&all.thinks, 0.5) < LEAST_EACH {
         return None;
     }
     let most = open_at_arrivals(&all.moments).into_iter().max()?;
-    let most = most.min(MOST_SLOTS + 1);
+    let widths = 1..most.min(MOST_SLOTS + 1);
     let is_closed = is_closed(all);
+    let even = |part| {
+        let mut found = widths.clone();
+        found.find_map(|width| even(all, width, is_closed, part))
+    };
+    let found = even(Part::Whole)
+        .or_else(|| even(Part::Settled))
+        .or_else(|| in_order(all, widths.clone(), is_closed));
     // One at a time, at even intervals: that may be a limit on the rate too.
-    if even(all, 1, is_closed).is_some() {
-        return None;
-    }
-    let mut found = (2..most).filter_map(|width| even(all, width, is_closed));
-    found.next().or_else(|| in_order(all, 1..most, is_closed))
+    found.filter(|slots| slots.width > 1 || matches!(slots.fit, Fit::InOrder { .. }))
+}
+
+/// Which requests are judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Whole,
+    /// Without the first ones of their connections, for which a server may have to start first.
+    Settled,
 }
 
 /// Returns the answers that were sent while requests came. Clients that leave at the end may not wait
 /// for theirs.
 fn while_asked(all: &Answers) -> Option<Answers> {
     let last = all.moments.iter().map(|moment| moment.asked).max()?;
-    let answered = all.moments.iter().filter(|moment| moment.answered <= last);
+    let is_meant = |moment: &&Moment| moment.answered <= last && !moment.is_login;
+    let answered = all.moments.iter().filter(is_meant);
     let moments: Vec<Moment> = answered.copied().collect();
     let thinks = super::thinks(&moments);
     Some(Answers::new(moments, thinks))
@@ -179,8 +192,8 @@ impl Turn {
 
 /// Returns the slots if all requests take nearly the same time in them. The order in which they are
 /// served does not matter then.
-fn even(all: &Answers, width: usize, is_closed: bool) -> Option<Slots> {
-    let turns = turns(&all.by_answer, &all.by_answer, width);
+fn even(all: &Answers, width: usize, is_closed: bool, part: Part) -> Option<SlotQueue> {
+    let turns = turns(&all.by_answer, &all.by_answer, width, part);
     let each = typical(&turns);
     let stray = EVEN.min(BY_CHANCE / (width as f64).sqrt());
     let is_even = |turn: &&Turn| {
@@ -198,15 +211,20 @@ fn even(all: &Answers, width: usize, is_closed: bool) -> Option<Slots> {
     let (free, waited) = (count(&mut free.iter()), count(&mut waited.iter()));
     let unusual = count(&mut turns.iter().filter(is_unusual));
     let is_most = |(part, of): (usize, usize), share: f64| part as f64 >= of as f64 * share;
+    let least_unusual = if free.1 > 0 {
+        LEAST_UNUSUAL
+    } else {
+        LEAST_WAITED
+    };
     let is_shown = each >= LEAST_EACH
         && have_waited(waited.1, &turns)
         && is_most(waited, MOST)
         && is_most(count(&mut turns.iter()), MOST)
-        && unusual.1 >= LEAST_UNUSUAL
+        && unusual.1 >= least_unusual
         && is_most(unusual, UNUSUAL)
         && are_most(free.0, free.1)
         && is_told;
-    is_shown.then(|| Slots {
+    is_shown.then(|| SlotQueue {
         width,
         each: mean(&turns),
         waited: waited.1,
@@ -220,10 +238,10 @@ fn even(all: &Answers, width: usize, is_closed: bool) -> Option<Slots> {
 
 /// Returns the slots if requests are served in the order in which they came, whatever time they take:
 /// of the widths that fit, the one with the most even times in the slots.
-fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> Option<Slots> {
+fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> Option<SlotQueue> {
     let by_arrival = timeline::by_time(&all.moments, |moment| moment.asked);
     let fitting = widths.filter_map(|width| {
-        let turns = turns(&by_arrival, &all.by_answer, width);
+        let turns = turns(&by_arrival, &all.by_answer, width, Part::Whole);
         let slots = served_in_order(&turns, width, is_closed)?;
         Some((variance(turns.iter().map(|turn| turn.each as f64)), slots))
     });
@@ -233,7 +251,7 @@ fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> 
 
 /// Returns the slots if the turns fit. `is_closed` is true if each client sends its next request as
 /// soon as it is answered.
-fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<Slots> {
+fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<SlotQueue> {
     let each = typical(turns);
     let early = turns.iter().filter(|turn| turn.each <= 0).count();
     let (free, waited) = parts(turns, each);
@@ -252,7 +270,7 @@ fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<Slot
         && do_agree
         && SLOPE.contains(&slope)
         && explained >= EXPLAINED;
-    is_shown.then(|| Slots {
+    is_shown.then(|| SlotQueue {
         width,
         each: mean(turns),
         waited: waited.len(),
@@ -310,13 +328,16 @@ fn are_most(part: usize, all: usize) -> bool {
 /// Returns the turns of `moments`, which are served in this order. `answers` are the same, in the
 /// order in which they were answered. Whether the first ones met other requests is known only if the
 /// capture has the begin of their connections.
-fn turns(moments: &[Moment], answers: &[Moment], width: usize) -> Vec<Turn> {
+fn turns(moments: &[Moment], answers: &[Moment], width: usize, part: Part) -> Vec<Turn> {
     let none = core::iter::repeat_n(None, width);
     let free = none.chain(answers.iter().map(|moment| Some(moment.answered)));
     let all = moments.iter().zip(free);
-    all.filter(|(moment, free)| free.is_some() || moment.setup.is_some())
-        .map(|(moment, free)| Turn::of(moment, free))
-        .collect()
+    all.filter(|(moment, free)| match part {
+        Part::Whole => free.is_some() || moment.setup.is_some(),
+        Part::Settled => free.is_some() && moment.setup.is_none(),
+    })
+    .map(|(moment, free)| Turn::of(moment, free))
+    .collect()
 }
 
 /// Returns the requests that met a free slot, and those that waited for one.

@@ -304,3 +304,25 @@ pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
         ..stall.clone()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Stall {
+        /// Returns a stall of four requests between these times.
+        pub(in crate::cause) fn between(begin: Timestamp, release: Timestamp) -> Self {
+            Self {
+                begin,
+                release,
+                last: release,
+                asked_over: Duration::ZERO,
+                released_over: Duration::ZERO,
+                connections: 4,
+                requests: 4,
+                long: 4,
+                acknowledged: 4,
+            }
+        }
+    }
+}

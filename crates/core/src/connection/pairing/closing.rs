@@ -19,6 +19,7 @@ use crate::exchange::{
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::RequestLine;
+use crate::protocol::redis;
 
 impl Pairing {
     /// Returns true if a finished exchange still has to be handed out.
@@ -272,6 +273,9 @@ impl Draft {
             tiling.hold_back(&multiplexed.held);
             tiling.owe_nothing(&multiplexed.rests);
         }
+        if self.waits_for_others() {
+            tiling.owe_no_answer();
+        }
         let first_record = self.records.first.map(|span| first_record(&trace, span));
         let beside = Beside {
             line: self.request_head.line.take(),
@@ -285,6 +289,12 @@ impl Draft {
         };
         let ends = (trace.begin, trace.end);
         self.exchange(around, ends, tiling, outcome, beside)
+    }
+
+    /// Returns true if the request asks for what others send: an answer is due only then.
+    fn waits_for_others(&self) -> bool {
+        let line = self.request_head.line.as_ref();
+        line.is_some_and(|line| redis::waits_for_others(&line.text))
     }
 
     /// Closes bytes of one side that belong to no exchange, tiled like a message.
