@@ -82,13 +82,22 @@ impl Behind {
         }
         let own = calls.of_host(front);
         let kept_until = calls.kept_until(&own);
+        let extents = rhythm.extents();
         let found = rhythm.views().map(|view| {
             // Of later requests, the calls are not known.
             let mut moments = view.moments.into_owned();
             let all = moments.len() as f64;
             moments.retain(|moment| kept_until.is_none_or(|until| moment.answered <= until));
+            let mut ties = tie::ties(&moments, &own);
+            for front in ties
+                .iter_mut()
+                .map(|tie| &mut tie.front)
+                .chain(&mut moments)
+            {
+                *front = extents.of(*front);
+            }
             Self {
-                ties: tie::ties(&moments, &own),
+                ties,
                 weight: view.weight * all / (moments.len() as f64).max(1.0),
                 moments,
                 claimed: OnceCell::new(),

@@ -210,10 +210,11 @@ impl Upstream {
             .role
             .filter(|&role| role != UpstreamRole::IsFar || is_farther())?;
         let mut tally = Tally::default();
+        let extents = case.rhythm.extents();
         for pair in &self.pairs {
             let saved = self.saved(role, pair);
             if saved >= evidence::ORDINARY_WORK {
-                tally.add_moment(&pair.front, saved, self.weight);
+                tally.add_moment(&extents.of(pair.front), saved, self.weight);
             }
         }
         let is_repeated = evidence::is_repeated(case, &tally) && evidence::stands_out(case, &tally);

@@ -66,8 +66,8 @@ pub(crate) fn waits_for_others(command: &str) -> bool {
         "XREADGROUP",
     ];
     let may_be_one = matches!(command.as_bytes(), [b'b' | b'B' | b'x' | b'X', ..]);
-    let is = |name: &&str| name.eq_ignore_ascii_case(command);
-    may_be_one && COMMANDS.iter().any(|name| is(&name))
+    let mut commands = COMMANDS.iter();
+    may_be_one && commands.any(|name| name.eq_ignore_ascii_case(command))
 }
 
 impl Messages {

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use super::Rhythm;
 use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
 use crate::service::timeline::Moment;
 
 /// Minimum ratio of the requests that a point saw to those at the busiest point.
@@ -21,7 +23,30 @@ pub(crate) struct PointView<'a> {
     pub(crate) weight: f64,
 }
 
+/// When the diagnosed requests began and ended, by connection and number.
+#[derive(Debug)]
+pub(crate) struct Extents(BTreeMap<(Endpoint, u32), (Timestamp, Timestamp)>);
+
+impl Extents {
+    /// Returns `moment`, which another point may have seen, with the begin and the end of the diagnosed
+    /// request: a claim is about its latency, and changes that.
+    pub(crate) fn of(&self, moment: Moment) -> Moment {
+        let extent = self.0.get(&(moment.client, moment.ordinal)).copied();
+        let (begin, end) = extent.unwrap_or((moment.begin, moment.end));
+        Moment {
+            begin,
+            end,
+            ..moment
+        }
+    }
+}
+
 impl Rhythm {
+    pub(crate) fn extents(&self) -> Extents {
+        let of = |moment: &Moment| ((moment.client, moment.ordinal), (moment.begin, moment.end));
+        Extents(self.moments.iter().map(of).collect())
+    }
+
     /// Returns the rhythm of a service whose requests are not diagnosed.
     pub(crate) fn of_moments(moments: Vec<Moment>) -> Self {
         Self {
@@ -57,7 +82,6 @@ impl Rhythm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::time::Timestamp;
 
     #[test]
     fn each_point_that_saw_nearly_all_requests_is_a_view_of_all() {
@@ -78,5 +102,24 @@ mod tests {
         let views: Vec<_> = rhythm.views().collect();
         let seen: Vec<_> = views.iter().map(|v| (v.moments.len(), v.weight)).collect();
         assert_eq!(seen, [(100, 2.0), (80, 2.5)]);
+    }
+    #[test]
+    fn a_request_is_as_long_as_the_diagnosed_one() {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        let near = Moment::between(1, at(0), at(50));
+        let rhythm = Rhythm::of_moments(vec![near]);
+        let far = Moment {
+            point: PointId(1),
+            ..Moment::between(1, at(10), at(40))
+        };
+        let seen = rhythm.extents().of(far);
+        assert_eq!((seen.begin, seen.end), (at(0), at(50)));
+        assert_eq!(
+            (seen.asked, seen.answered),
+            (at(10), at(40)),
+            "the server's times"
+        );
+        let other = Moment { ordinal: 1, ..far };
+        assert_eq!(rhythm.extents().of(other), other, "not among them");
     }
 }
