@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::behind;
-use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
+use super::evidence::{self, REPEATS, human, percent, ruled_out};
 use super::kernel_place::{KernelPlace, MOST, name, passed, worked};
 use super::thinking::{ThinkTime, with_the_server};
 use super::{Case, Id};
@@ -16,7 +16,12 @@ use crate::protocol::dns;
 use crate::ramp;
 use crate::report::EvidenceKind;
 use crate::service::tally::Tally;
+use crate::stats::histogram::Distribution;
 
+/// Minimum share of the time at one place if all requests spend most of theirs there.
+const NEARLY_ALL: f64 = 0.9;
+/// Minimum ratio of the mean to the median of times of which a few are far longer.
+const SKEWED: f64 = 1.5;
 /// Minimum share of processor time in the time of requests if the program works on them.
 const MOSTLY_WORK: f64 = 0.75;
 /// The calls of the service that requests waited for, by the server's kernel. Values are means.
@@ -161,6 +166,9 @@ fn claim_of_part(
     let share = passed.share() * part;
     let there = tally.part(share);
     let mut claim = evidence::claim(id, Owner::Server, case, &there);
+    if share < NEARLY_ALL && is_skewed(&tally.saved) {
+        claim.time.predicted = None;
+    }
     claim.exemplars = thinking.tally().exemplars();
     claim.evidence = vec![with_the_server(case, tally), passed.evidence()];
     claim.basis = Basis::new(tally.affected, false);
@@ -169,8 +177,8 @@ fn claim_of_part(
         claim.basis.cap(Ceiling::LacksProcessors);
     }
     claim.text.summary = format!(
-        "Requests take {} (median) on the server before the answer begins; {} of that time passes",
-        median(&tally.saved),
+        "Requests take {} (mean) on the server before the answer begins; {} of that time passes",
+        human(tally.saved.mean().unwrap_or_default()),
         percent(share),
     );
     claim.ruled_out.push(ruled_out(
@@ -189,6 +197,13 @@ fn claim_of_part(
     Some((claim, passed.place))
 }
 
+/// Returns true if a few requests take far longer than most. A share of the mean is not that of each
+/// request then: the few may have all of it.
+fn is_skewed(saved: &Distribution) -> bool {
+    let figure = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+    figure(saved.mean()) >= figure(saved.quantile(0.5)) * SKEWED
+}
+
 /// Returns the turns of the server's kernel if they include the responses that waited: if most of
 /// the time in `waits` passed between their first and last segments, or if they are most of the
 /// requests. Otherwise, a wait that the kernel did not see may have been in other requests. For
@@ -203,9 +218,10 @@ pub(super) fn turns_that_waited<'a>(case: &Case<'a>, waits: &Tally) -> Option<&'
 }
 
 /// The advice to find out why threads sleep.
-pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer, a lock, a file, or \
-                                   another service (`sudo strace -f -T -p PID` shows the calls; a \
-                                   profile of the CPU does not)";
+pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer, a lock, a file, a \
+                                   child process, or another service (`sudo strace -f -T -p PID` \
+                                   shows the calls; a profile of the CPU shows only what other \
+                                   threads and children do meanwhile)";
 
 /// Returns true if the server's program waited for most of the time: its threads slept, as its kernel
 /// shows, or its processes used little processor time. A program may pass requests from thread to
@@ -265,4 +281,22 @@ pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
     let program: Duration = inside.map(mean).iter().sum();
     (program.as_nanos() as f64) < mean_wait(case, tally) * MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_mean_is_not_that_of_each_request_if_a_few_take_far_longer() {
+        let skewed = |slow: u64, count: u64| {
+            let mut saved = Distribution::default();
+            saved.record_many(Duration::from_millis(10), 100 - count);
+            saved.record_many(Duration::from_millis(slow), count);
+            is_skewed(&saved)
+        };
+        assert!(skewed(700, 5));
+        assert!(!skewed(14, 50), "about the same time");
+        assert!(!skewed(700, 95), "most are slow");
+    }
 }

@@ -242,16 +242,18 @@ fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> 
     let by_arrival = timeline::by_time(&all.moments, |moment| moment.asked);
     let fitting = widths.filter_map(|width| {
         let turns = turns(&by_arrival, &all.by_answer, width, Part::Whole);
-        let slots = served_in_order(&turns, width, is_closed)?;
-        Some((variance(turns.iter().map(|turn| turn.each as f64)), slots))
+        let (slots, is_uneven) = served_in_order(&turns, width, is_closed)?;
+        let variance = variance(turns.iter().map(|turn| turn.each as f64));
+        Some((variance, slots, is_uneven))
     });
-    let best = fitting.min_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.map(|(_, slots)| slots)
+    let best = fitting.min_by(|(a, ..), (b, ..)| a.total_cmp(b));
+    // Even work is seen in the times alone, and a limit on the rate has even times as well.
+    best.and_then(|(_, slots, is_uneven)| is_uneven.then_some(slots))
 }
 
-/// Returns the slots if the turns fit. `is_closed` is true if each client sends its next request as
-/// soon as it is answered.
-fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<SlotQueue> {
+/// Returns the slots if the turns fit, and whether the times in them are uneven. `is_closed` is true if
+/// each client sends its next request as soon as it is answered.
+fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<(SlotQueue, bool)> {
     let each = typical(turns);
     let early = turns.iter().filter(|turn| turn.each <= 0).count();
     let (free, waited) = parts(turns, each);
@@ -263,20 +265,19 @@ fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<Slot
     }
     let do_agree = free.is_empty() || do_agree(&free, &waited, each);
     let (slope, explained) = regression(turns);
-    // Even work is seen in the times alone, and a limit on the rate has even times as well.
     let is_uneven = spread(&waited) >= each.mul_f64(EVEN / 2.0);
-    let is_shown = is_uneven
-        && (is_closed || do_vary(&waited, each))
+    let is_shown = (is_closed || do_vary(&waited, each))
         && do_agree
         && SLOPE.contains(&slope)
         && explained >= EXPLAINED;
-    is_shown.then(|| SlotQueue {
+    let slots = SlotQueue {
         width,
         each: mean(turns),
         waited: waited.len(),
         free: free.len(),
         fit: Fit::InOrder { explained },
-    })
+    };
+    is_shown.then_some((slots, is_uneven))
 }
 
 /// Returns true if enough of the requests waited for their turn.
