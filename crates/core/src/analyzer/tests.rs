@@ -1,5 +1,6 @@
 mod answered_early;
 mod assumed;
+mod blocking;
 mod crowded;
 mod echoed;
 mod ended;

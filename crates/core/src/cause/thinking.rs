@@ -124,7 +124,7 @@ impl Thinking {
             || (self.has_long_tail() && !case.ledger.is_unowed())
             || (self.has_slow_class(&tally) && !case.ledger.is_unowed())
             || idle_think(case).is_some_and(|idle| self.is_its_own(idle))
-            || case.target.is_none() && kernel_place::is_placed(case);
+            || is_without_load(case) && kernel_place::is_placed(case);
         counts.then(|| ThinkTime::Thinks(Box::new(tally)))
     }
 
@@ -261,6 +261,12 @@ impl Thinking {
             ),
         }
     }
+}
+
+/// Returns true if lagtrace itself put no load on the service, which might queue there.
+fn is_without_load(case: &Case<'_>) -> bool {
+    let target = case.target.unwrap_or(TargetId::Subject);
+    case.facts.loads.baseline(target).is_none()
 }
 
 fn is_long(tally: &Tally) -> bool {

@@ -238,11 +238,9 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::event::{
-        Coming, Event, EventBody, LoadCluster, ProbeAnswer, ProbeMethod, ProbeSample, Stamp,
-    };
-    use crate::observed::flow::Endpoint;
+    use crate::observed::event::{Event, EventBody, LoadCluster, ProbeMethod};
     use crate::observed::time::Timestamp;
+    use crate::route::worth::tests::probe;
 
     const SECONDS: u64 = 4;
 
@@ -295,35 +293,17 @@ mod tests {
         facts
     }
 
-    /// A probe that the server's kernel answered.
-    fn probe(rtt: Duration) -> ProbeSample {
-        ProbeSample {
-            target: TargetId::Subject,
-            endpoint: Endpoint::new([10, 0, 0, 2].into(), 80),
-            method: ProbeMethod::TcpSyn,
-            answer: ProbeAnswer::Open,
-            rtt: Some(rtt),
-            stamp: Stamp::Kernel,
-            ttl: None,
-            syn_retransmissions: 0,
-            number: 0,
-            coming: Coming::InTime,
-            noticed: None,
-            queued: None,
-            step: None,
-            headers: 0,
-            reply: None,
-            phases: None,
-        }
-    }
-
     #[test]
     fn requests_on_their_way_are_not_served() {
         let mut facts = facts(&[(200, 160)], 8);
         let at_once = |facts: &Facts| capacity(facts).expect("levels").served_at_once;
         // 40 answers per second, each of which takes a single request 50 ms.
         assert!((at_once(&facts) - 2.0).abs() < 0.01);
-        let event = EventBody::Probe(probe(Duration::from_millis(25)));
+        let event = EventBody::Probe(probe(
+            ProbeMethod::TcpSyn,
+            Some(Duration::from_millis(25)),
+            None,
+        ));
         facts.observe(Event::here(
             Timestamp::from_nanos(1),
             Phase::Baseline,

@@ -83,12 +83,17 @@ impl<'a> TargetProbes<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::observed::event::{Coming, Stamp, TargetId};
     use crate::observed::flow::Endpoint;
 
-    fn probe(method: ProbeMethod, rtt: Option<Duration>, ttl: Option<u8>) -> ProbeSample {
+    /// Returns a probe of the subject, answered after `rtt` or not at all.
+    pub(crate) fn probe(
+        method: ProbeMethod,
+        rtt: Option<Duration>,
+        ttl: Option<u8>,
+    ) -> ProbeSample {
         ProbeSample {
             target: TargetId::Subject,
             endpoint: Endpoint::new([10, 0, 0, 2].into(), 80),

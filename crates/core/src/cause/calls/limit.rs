@@ -1,4 +1,4 @@
-//! How many calls a host makes to another one at a time.
+//! The limit on the calls that a host makes to another one at a time.
 
 use std::collections::BTreeMap;
 

@@ -169,7 +169,7 @@ pub(super) fn open(all: &Answers, deviation: Deviation) -> Option<Gate> {
     })
 }
 
-/// Returns true if the capture has the begin of all connections, and the very first request took longer
+/// Returns true if the capture contains the start of all connections, and the very first request took longer
 /// than its turn: it met no other, and still took as long.
 fn has_begun_slowly(moments: &[Moment], turn: Duration) -> bool {
     let mut clients = BTreeSet::new();

@@ -71,7 +71,7 @@ pub(in crate::cause) struct SlotQueue {
     fit: Fit,
 }
 
-/// How the requests fit their turns.
+/// The evidence that requests follow their turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fit {
     /// Number of requests that took the same time from their turn on, and number of all that waited;
@@ -140,8 +140,8 @@ pub(super) fn slots(all: &Answers) -> Option<SlotQueue> {
         let mut found = widths.clone();
         found.find_map(|width| even(all, width, is_closed, part))
     };
-    let found = even(Part::Whole)
-        .or_else(|| even(Part::Settled))
+    let found = even(Judged::Whole)
+        .or_else(|| even(Judged::Settled))
         .or_else(|| in_order(all, widths.clone(), is_closed));
     // One at a time, at even intervals: that may be a limit on the rate too.
     found.filter(|slots| slots.width > 1 || matches!(slots.fit, Fit::InOrder { .. }))
@@ -149,7 +149,7 @@ pub(super) fn slots(all: &Answers) -> Option<SlotQueue> {
 
 /// Which requests are judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum Judged {
     Whole,
     /// Without the first ones of their connections, for which a server may have to start first.
     Settled,
@@ -169,12 +169,12 @@ fn while_asked(all: &Answers) -> Option<Answers> {
 /// The wait of a request for its turn, and its time from there on. The latter is negative if it was
 /// answered before its turn.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct SlotTurn {
     wait: Duration,
     each: i64,
 }
 
-impl Turn {
+impl SlotTurn {
     /// Returns the turn of `moment`, which came at `free` if a slot was free only then.
     fn of(moment: &Moment, free: Option<Timestamp>) -> Self {
         let turn = free.map_or(moment.asked, |free| free.max(moment.asked));
@@ -192,20 +192,20 @@ impl Turn {
 
 /// Returns the slots if all requests take nearly the same time in them. The order in which they are
 /// served does not matter then.
-fn even(all: &Answers, width: usize, is_closed: bool, part: Part) -> Option<SlotQueue> {
+fn even(all: &Answers, width: usize, is_closed: bool, part: Judged) -> Option<SlotQueue> {
     let turns = turns(&all.by_answer, &all.by_answer, width, part);
     let each = typical(&turns);
     let stray = EVEN.min(BY_CHANCE / (width as f64).sqrt());
-    let is_even = |turn: &&Turn| {
+    let is_even = |turn: &&SlotTurn| {
         (turn.each as f64 - each.as_nanos() as f64).abs() <= each.as_nanos() as f64 * stray
     };
-    let count = |of: &mut dyn Iterator<Item = &Turn>| {
+    let count = |of: &mut dyn Iterator<Item = &SlotTurn>| {
         of.fold((0, 0), |(even, all), turn| {
             (even + usize::from(is_even(&turn)), all + 1)
         })
     };
     let usual = median(turns.iter().map(|turn| turn.wait));
-    let is_unusual = |turn: &&Turn| turn.wait.abs_diff(usual) > each.mul_f64(WAITED);
+    let is_unusual = |turn: &&SlotTurn| turn.wait.abs_diff(usual) > each.mul_f64(WAITED);
     let (free, waited) = parts(&turns, each);
     let is_told = is_closed || do_vary(&waited, each);
     let (free, waited) = (count(&mut free.iter()), count(&mut waited.iter()));
@@ -241,7 +241,7 @@ fn even(all: &Answers, width: usize, is_closed: bool, part: Part) -> Option<Slot
 fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> Option<SlotQueue> {
     let by_arrival = timeline::by_time(&all.moments, |moment| moment.asked);
     let fitting = widths.filter_map(|width| {
-        let turns = turns(&by_arrival, &all.by_answer, width, Part::Whole);
+        let turns = turns(&by_arrival, &all.by_answer, width, Judged::Whole);
         let (slots, is_uneven) = served_in_order(&turns, width, is_closed)?;
         let variance = variance(turns.iter().map(|turn| turn.each as f64));
         Some((variance, slots, is_uneven))
@@ -253,7 +253,7 @@ fn in_order(all: &Answers, widths: core::ops::Range<usize>, is_closed: bool) -> 
 
 /// Returns the slots if the turns fit, and whether the times in them are uneven. `is_closed` is true if
 /// each client sends its next request as soon as it is answered.
-fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<(SlotQueue, bool)> {
+fn served_in_order(turns: &[SlotTurn], width: usize, is_closed: bool) -> Option<(SlotQueue, bool)> {
     let each = typical(turns);
     let early = turns.iter().filter(|turn| turn.each <= 0).count();
     let (free, waited) = parts(turns, each);
@@ -281,13 +281,13 @@ fn served_in_order(turns: &[Turn], width: usize, is_closed: bool) -> Option<(Slo
 }
 
 /// Returns true if enough of the requests waited for their turn.
-fn have_waited(waited: usize, turns: &[Turn]) -> bool {
+fn have_waited(waited: usize, turns: &[SlotTurn]) -> bool {
     waited >= LEAST_WAITED && waited as f64 >= turns.len() as f64 * OFTEN
 }
 
 /// Returns true if the requests waited for different times. While a server is slow for another reason,
 /// requests that come at an even rate all wait for the same time.
-fn do_vary(waited: &[Turn], each: Duration) -> bool {
+fn do_vary(waited: &[SlotTurn], each: Duration) -> bool {
     let waits = sorted(waited.iter().map(|turn| turn.wait));
     quantile(&waits, 0.75).saturating_sub(quantile(&waits, 0.25)) >= each
 }
@@ -306,7 +306,7 @@ fn is_closed(all: &Answers) -> bool {
 
 /// Returns true if requests that met a free slot took about as long in it as those that waited: each of
 /// them as far as their times vary, and their median as far as so few can show it.
-fn do_agree(free: &[Turn], waited: &[Turn], each: Duration) -> bool {
+fn do_agree(free: &[SlotTurn], waited: &[SlotTurn], each: Duration) -> bool {
     let spread = spread(waited);
     let off = |time: Duration| time.abs_diff(typical(waited));
     let allowed = |chance: f64| each.mul_f64(AGREE) + spread.mul_f64(CHANCE * chance);
@@ -316,8 +316,8 @@ fn do_agree(free: &[Turn], waited: &[Turn], each: Duration) -> bool {
 }
 
 /// Returns the standard deviation of the time in a slot, whatever the longest ones are.
-fn spread(turns: &[Turn]) -> Duration {
-    let times = sorted(turns.iter().map(Turn::each));
+fn spread(turns: &[SlotTurn]) -> Duration {
+    let times = sorted(turns.iter().map(SlotTurn::each));
     quantile(&times, 0.84).saturating_sub(quantile(&times, 0.16)) / 2
 }
 
@@ -328,23 +328,24 @@ fn are_most(part: usize, all: usize) -> bool {
 
 /// Returns the turns of `moments`, which are served in this order. `answers` are the same, in the
 /// order in which they were answered. Whether the first ones met other requests is known only if the
-/// capture has the begin of their connections.
-fn turns(moments: &[Moment], answers: &[Moment], width: usize, part: Part) -> Vec<Turn> {
+/// capture contains the start of their connections.
+fn turns(moments: &[Moment], answers: &[Moment], width: usize, part: Judged) -> Vec<SlotTurn> {
     let none = core::iter::repeat_n(None, width);
     let free = none.chain(answers.iter().map(|moment| Some(moment.answered)));
     let all = moments.iter().zip(free);
     all.filter(|(moment, free)| match part {
-        Part::Whole => free.is_some() || moment.setup.is_some(),
-        Part::Settled => free.is_some() && moment.setup.is_none(),
+        Judged::Whole => free.is_some() || moment.setup.is_some(),
+        Judged::Settled => free.is_some() && moment.setup.is_none(),
     })
-    .map(|(moment, free)| Turn::of(moment, free))
+    .map(|(moment, free)| SlotTurn::of(moment, free))
     .collect()
 }
 
 /// Returns the requests that met a free slot, and those that waited for one.
-fn parts(turns: &[Turn], each: Duration) -> (Vec<Turn>, Vec<Turn>) {
-    let of =
-        |is_meant: &dyn Fn(&Turn) -> bool| turns.iter().filter(|t| is_meant(t)).copied().collect();
+fn parts(turns: &[SlotTurn], each: Duration) -> (Vec<SlotTurn>, Vec<SlotTurn>) {
+    let of = |is_meant: &dyn Fn(&SlotTurn) -> bool| {
+        turns.iter().filter(|t| is_meant(t)).copied().collect()
+    };
     (
         of(&|turn| turn.wait <= each.mul_f64(FREE)),
         of(&|turn| turn.wait >= each.mul_f64(WAITED)),
@@ -352,18 +353,18 @@ fn parts(turns: &[Turn], each: Duration) -> (Vec<Turn>, Vec<Turn>) {
 }
 
 /// Returns the median time in a slot.
-fn typical(turns: &[Turn]) -> Duration {
-    median(turns.iter().map(Turn::each))
+fn typical(turns: &[SlotTurn]) -> Duration {
+    median(turns.iter().map(SlotTurn::each))
 }
 
-fn mean(turns: &[Turn]) -> Duration {
+fn mean(turns: &[SlotTurn]) -> Duration {
     let sum: i64 = turns.iter().map(|turn| turn.each).sum();
     Duration::from_nanos(sum.max(0) as u64 / turns.len().max(1) as u64)
 }
 
 /// Returns by how much longer a request takes for each second that its turn comes later, and the
 /// share of the differences that this explains.
-fn regression(turns: &[Turn]) -> (f64, f64) {
+fn regression(turns: &[SlotTurn]) -> (f64, f64) {
     let waits = || turns.iter().map(|turn| turn.wait.as_secs_f64());
     let took = || {
         turns
@@ -419,9 +420,9 @@ mod tests {
     const ANSWERS: usize = 400;
 
     /// Numbers that look drawn by chance.
-    struct Drawn(u64);
+    struct RandomNumbers(u64);
 
-    impl Drawn {
+    impl RandomNumbers {
         /// Returns a number from 0 to below 1.
         fn share(&mut self) -> f64 {
             self.0 = self
@@ -439,7 +440,7 @@ mod tests {
 
     /// A server and its clients.
     #[derive(Clone, Copy, Debug)]
-    struct Load {
+    struct QueueLoad {
         width: usize,
         /// Number of clients that send their next request as soon as they are answered; `None` for
         /// requests that come at any time, at this share of what the server can do.
@@ -451,18 +452,19 @@ mod tests {
         seed: u64,
     }
 
-    impl Load {
+    impl QueueLoad {
         /// Returns the requests, of which `width` at a time are served.
         fn answers(self) -> Answers {
-            let mut drawn = Drawn(self.seed);
+            let mut drawn = RandomNumbers(self.seed);
             let mut coming: Vec<(i64, u16)> = match self.clients {
                 Ok(clients) => (0..clients as u16)
                     .map(|n| (i64::from(n) * 50, n))
                     .collect(),
                 Err(busy) => {
                     let every = self.ms / self.width as f64 / busy;
-                    let pause =
-                        |drawn: &mut Drawn| (-(1.0 - drawn.share()).ln() * every * 1e3) as i64;
+                    let pause = |drawn: &mut RandomNumbers| {
+                        (-(1.0 - drawn.share()).ln() * every * 1e3) as i64
+                    };
                     let mut at = 0;
                     let mut next = |n| {
                         at += pause(&mut drawn);
@@ -511,9 +513,9 @@ mod tests {
         Answers::new(all, thinks)
     }
 
-    fn closed() -> impl Strategy<Value = Load> {
+    fn closed() -> impl Strategy<Value = QueueLoad> {
         let clients = (2_usize..=8).prop_flat_map(|width| (Just(width), width * 5 / 2..=width * 6));
-        (clients, 5.0..80.0_f64, any::<u64>()).prop_map(|((width, clients), ms, seed)| Load {
+        (clients, 5.0..80.0_f64, any::<u64>()).prop_map(|((width, clients), ms, seed)| QueueLoad {
             width,
             clients: Ok(clients),
             ms,
@@ -528,7 +530,7 @@ mod tests {
 
         #[test]
         fn the_slots_of_even_work_are_counted_in_any_order(load in closed(), is_in_order: bool) {
-            let found = slots(&Load { is_in_order, ..load }.answers()).expect("slots");
+            let found = slots(&QueueLoad { is_in_order, ..load }.answers()).expect("slots");
             prop_assert_eq!(found.width, load.width);
             let off = found.each.as_secs_f64() * 1e3 / load.ms;
             prop_assert!((0.9..1.1).contains(&off), "{found:?}");
@@ -536,7 +538,7 @@ mod tests {
 
         #[test]
         fn a_capture_from_amid_the_load_shows_them_too_if_the_work_varies(load in closed(), cut in 20_usize..200) {
-            let mut all = Load { spread: 0.12, ..load }.answers().by_answer;
+            let mut all = QueueLoad { spread: 0.12, ..load }.answers().by_answer;
             all.drain(..cut);
             let from = all.first().map(|moment| moment.answered);
             all.retain(|moment| Some(moment.asked) >= from);
@@ -553,7 +555,7 @@ mod tests {
             load in closed(),
             spread in 0.2..0.8_f64,
         ) {
-            let load = Load { width: load.width.min(4), spread, ..load };
+            let load = QueueLoad { width: load.width.min(4), spread, ..load };
             let found = slots(&load.answers()).expect("slots");
             prop_assert!(found.width.abs_diff(load.width) <= 1, "{found:?}");
             let off = found.each.as_secs_f64() / found.width as f64 * load.width as f64 * 1e3 / load.ms;
@@ -566,7 +568,7 @@ mod tests {
             busy in 0.85..0.95_f64,
             spread in 0.0..0.6_f64,
         ) {
-            let load = Load { clients: Err(busy), spread, ..load };
+            let load = QueueLoad { clients: Err(busy), spread, ..load };
             if let Some(found) = slots(&load.answers()) {
                 prop_assert!(found.width.abs_diff(load.width) <= 1 + load.width / 4, "{found:?}");
             }
@@ -578,7 +580,7 @@ mod tests {
             clients in 3_usize..80,
             spread in 0.0..0.95_f64,
         ) {
-            let load = Load { width: clients, clients: Ok(clients), spread, ..load };
+            let load = QueueLoad { width: clients, clients: Ok(clients), spread, ..load };
             prop_assert_eq!(slots(&load.answers()), None);
         }
 

@@ -23,16 +23,25 @@ pub(crate) struct PointView<'a> {
     pub(crate) weight: f64,
 }
 
-/// When the diagnosed requests began and ended, by connection and number.
+/// The times at which the diagnosed requests began and ended, by connection and number.
 #[derive(Debug)]
-pub(crate) struct Extents(BTreeMap<(Endpoint, u32), (Timestamp, Timestamp)>);
+pub(crate) struct Extents {
+    /// The observation point that saw them.
+    point: Option<PointId>,
+    times: BTreeMap<(Endpoint, u32), (Timestamp, Timestamp)>,
+}
 
 impl Extents {
-    /// Returns `moment`, which another point may have seen, with the begin and the end of the diagnosed
-    /// request: a claim is about its latency, and changes that.
+    /// Returns `moment`, which another point may have seen, from the begin to the end of the diagnosed
+    /// request: a claim is about its latency, and changes that. A later connection may have the same
+    /// client.
     pub(crate) fn of(&self, moment: Moment) -> Moment {
-        let extent = self.0.get(&(moment.client, moment.ordinal)).copied();
-        let (begin, end) = extent.unwrap_or((moment.begin, moment.end));
+        let is_same = |(begin, end): &(Timestamp, Timestamp)| {
+            *begin <= moment.answered && moment.asked <= *end
+        };
+        let times = self.times.get(&(moment.client, moment.ordinal));
+        let times = times.filter(|times| Some(moment.point) != self.point && is_same(times));
+        let (begin, end) = times.copied().unwrap_or((moment.begin, moment.end));
         Moment {
             begin,
             end,
@@ -44,7 +53,10 @@ impl Extents {
 impl Rhythm {
     pub(crate) fn extents(&self) -> Extents {
         let of = |moment: &Moment| ((moment.client, moment.ordinal), (moment.begin, moment.end));
-        Extents(self.moments.iter().map(of).collect())
+        Extents {
+            point: self.moments.first().map(|moment| moment.point),
+            times: self.moments.iter().map(of).collect(),
+        }
     }
 
     /// Returns the rhythm of a service whose requests are not diagnosed.
@@ -119,6 +131,17 @@ mod tests {
             (at(10), at(40)),
             "the server's times"
         );
+        let later = Moment {
+            asked: at(60),
+            answered: at(70),
+            ..far
+        };
+        assert_eq!(rhythm.extents().of(later), later, "another connection");
+        let own = Moment {
+            end: at(45),
+            ..near
+        };
+        assert_eq!(rhythm.extents().of(own), own, "seen at the same point");
         let other = Moment { ordinal: 1, ..far };
         assert_eq!(rhythm.extents().of(other), other, "not among them");
     }
